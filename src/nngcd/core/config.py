@@ -1,0 +1,120 @@
+"""Settings: frozen dataclasses, read from YAML, flags or Python through one door."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import textwrap
+import typing
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from nngcd.core.errors import ConfigError, did_you_mean
+
+Values = dict[str, Any]
+Settings = TypeVar("Settings")
+
+
+def build(cls: type[Settings], values: Mapping[str, Any]) -> Settings:
+    """Return a checked settings object from plain values, as read from YAML or flags.
+
+    Raises:
+        ConfigError: an unknown name (the neighbours are listed) or a value of the wrong kind.
+    """
+    check_names(cls, values)
+    try:
+        return TypeAdapter(cls).validate_python(dict(values))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(name, first["input"], first["msg"]) from None
+
+
+def check_names(cls: type, values: Mapping[str, Any], prefix: str = "") -> None:
+    """Raise `ConfigError` for the first name that is not a field of the settings class, at any depth."""
+    kinds = _field_types(cls)
+    for name, value in values.items():
+        if name not in kinds:
+            hint = did_you_mean(name, kinds)
+            raise ConfigError(prefix + name, value, f"no such setting.{hint} There are: {', '.join(sorted(kinds))}")
+        kind = kinds[name]
+        if dataclasses.is_dataclass(kind):
+            if not isinstance(value, Mapping):
+                raise ConfigError(prefix + name, value, f"is a group of settings: {', '.join(_field_types(kind))}")
+            check_names(typing.cast(type, kind), value, f"{prefix}{name}.")
+
+
+def to_values(settings: Any) -> Values:  # noqa: ANN401 (any dataclass instance; typing has no public name for it)
+    """Return settings as nested plain values that YAML and JSON can hold."""
+    return typing.cast(Values, TypeAdapter(type(settings)).dump_python(settings, mode="json"))
+
+
+def merge(*layers: Mapping[str, Any]) -> Values:
+    """Return the layers laid over each other, later ones winning, groups merged name by name."""
+    merged: Values = {}
+    for layer in layers:
+        for name, value in layer.items():
+            below = merged.get(name)
+            is_group = isinstance(value, Mapping) and isinstance(below, Mapping)
+            merged[name] = merge(below, value) if is_group else value
+    return merged
+
+
+def parse_assignments(assignments: Iterable[str]) -> Values:
+    """Return the nested values of `a.b=c` flags; the right side is read as YAML, so numbers become numbers."""
+    values: Values = {}
+    for assignment in assignments:
+        path, equals, text = assignment.partition("=")
+        if not equals or not path:
+            raise ConfigError("--set", assignment, "expected NAME=VALUE, for example training.epochs=30")
+        value: Any = _yaml(text, source=f"--set {path}")
+        for part in reversed(path.split(".")):
+            value = {part: value}
+        values = merge(values, value)
+    return values
+
+
+def read_yaml(path: Path) -> Values:
+    """Return the values of a YAML file.
+
+    Raises:
+        ConfigError: the file is missing or does not hold a mapping.
+    """
+    try:
+        values = _yaml(path.read_text(encoding="utf-8"), source=str(path))
+    except OSError as error:
+        raise ConfigError("config file", str(path), error.strerror or "cannot be read") from None
+    if not isinstance(values, dict):
+        raise ConfigError("config file", str(path), "must hold 'name: value' lines")
+    return values
+
+
+@cache
+def field_docs(cls: type) -> dict[str, str]:
+    """Return the string under each field of a settings class, the one text behind `--help` and the docs."""
+    body = typing.cast(ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]).body
+    docs: dict[str, str] = {}
+    for field, below in zip(body, body[1:], strict=False):
+        is_documented = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and is_documented:
+            text = typing.cast(ast.Constant, typing.cast(ast.Expr, below).value).value
+            docs[field.target.id] = " ".join(str(text).split())
+    return docs
+
+
+def _field_types(cls: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+
+def _yaml(text: str, *, source: str) -> Any:  # noqa: ANN401 (YAML holds anything)
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(source, text[:80], f"is not valid YAML ({error.__class__.__name__})") from None

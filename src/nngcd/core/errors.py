@@ -1,0 +1,48 @@
+"""Errors a person can act on: each names the thing, the value and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class UserError(Exception):
+    """A mistake in what the user gave us; the CLI prints it without a traceback and exits with `exit_code`."""
+
+    exit_code = 2
+
+
+class ConfigError(UserError):
+    """A setting has a value it cannot have."""
+
+    def __init__(self, name: str, value: object, reason: str) -> None:
+        super().__init__(f"{name} = {value!r}: {reason}")
+        self.name = name
+
+
+class DataError(UserError):
+    """The images, labels or tables cannot be used as they are."""
+
+    exit_code = 3
+
+
+class ResourceError(UserError):
+    """Something the machine must offer is missing: memory, disk, a device, weights."""
+
+    exit_code = 4
+
+
+class TrainingError(UserError):
+    """Training cannot go on, for example because the loss is no longer finite."""
+
+    exit_code = 5
+
+
+class NngcdWarning(UserWarning):
+    """Something the user should know that does not stop the work."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ` Did you mean 'x'?`, or an empty string when nothing known resembles the name."""
+    close = get_close_matches(name, list(known), n=1)
+    return f" Did you mean '{close[0]}'?" if close else ""
