@@ -98,6 +98,13 @@ def read_yaml(path: Path) -> Values:
 @cache
 def field_docs(cls: type) -> dict[str, str]:
     """Return the string under each field of a settings class, the one text behind `--help` and the docs."""
+    docs: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        docs |= _own_field_docs(base)
+    return docs
+
+
+def _own_field_docs(cls: type) -> dict[str, str]:
     body = typing.cast(ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]).body
     docs: dict[str, str] = {}
     for field, below in zip(body, body[1:], strict=False):

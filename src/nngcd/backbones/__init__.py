@@ -1,0 +1,45 @@
+"""Backbones by name: a file of this package that defines `load`, or any model that timm knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nngcd.backbones.backbone import Backbone
+from nngcd.core.components import component_names, find_component
+from nngcd.core.errors import UserError, did_you_mean
+
+
+def load_backbone(
+    name: str,
+    *,
+    weights: Path | None = None,
+    tail_blocks: int = 1,
+    image_size: int | None = None,
+    pretrained: bool = True,
+) -> Backbone:
+    """Return the backbone called `name`.
+
+    Args:
+        name: a component of this package, for example `efficientnet_lite0`, or a timm model.
+        weights: a local file instead of the weights that belong to the name.
+        tail_blocks: blocks (transformers) or stages (others) at its end that are trained.
+        image_size: side of the crop in pixels, if not the backbone's own.
+        pretrained: False leaves a timm model with random weights, for tests.
+
+    Raises:
+        UserError: no such backbone; the message names the nearest one.
+        ResourceError: the weights are neither here nor can they be downloaded.
+        DataError: the file does not hold this backbone's weights.
+    """
+    # Here, not above: timm takes seconds to import, and whoever only needs `Backbone` should not wait for it.
+    from nngcd.backbones.timm_loading import load_timm, timm_names
+
+    components = component_names(__name__, "load")
+    if name in components:
+        load = find_component(__name__, name, "load").load
+        backbone: Backbone = load(weights, tail_blocks=tail_blocks, image_size=image_size)
+        return backbone
+    if name.partition(".")[0] not in timm_names():
+        near = did_you_mean(name, [*components, *timm_names()])
+        raise UserError(f"no backbone '{name}'.{near} There are: {', '.join(components)}, and every model of timm.")
+    return load_timm(name, weights, tail_blocks=tail_blocks, image_size=image_size, pretrained=pretrained)

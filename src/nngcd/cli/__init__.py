@@ -1,0 +1,5 @@
+"""The command line: `nngcd demo | fit | predict | evaluate | doctor`. The only layer that prints."""
+
+from nngcd.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,66 @@
+"""The `nngcd` program: its commands, and what happens when one of them fails."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import warnings
+from typing import Annotated
+
+import typer
+
+from nngcd import __version__
+from nngcd.cli import demo, doctor, evaluate, fit, predict
+from nngcd.cli.display import ERRORS, warn
+from nngcd.core.errors import UserError
+
+EXIT_BUG, EXIT_INTERRUPTED = 1, 130
+
+app = typer.Typer(
+    name="nngcd",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (demo.demo, fit.fit, predict.predict, evaluate.evaluate, doctor.doctor):
+    app.command()(command)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"nngcd {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def start(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Sort partly labelled images into known and newly discovered categories.
+
+    Try it now:  nngcd demo
+    """
+
+
+def main() -> None:
+    """Run the command line; user mistakes end with one clear message and the exit code of their kind."""
+    warnings.showwarning = warn
+    try:
+        app()
+    except UserError as error:
+        ERRORS.print(f"[bold red]error:[/] {_escaped(error)}", highlight=False)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+    except Exception:  # noqa: BLE001 (whatever else happens is our bug, and is shown as one)
+        traceback.print_exc()
+        ERRORS.print("\nThis is a bug in nngcd. Please report it with the lines above and the output of `nngcd doctor`.")
+        sys.exit(EXIT_BUG)
+
+
+def _escaped(error: UserError) -> str:
+    return str(error).replace("[", r"\[")

@@ -1,0 +1,133 @@
+"""What people see: progress bars on a terminal, plain lines elsewhere, tables, and JSON when asked for."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TextIO
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+from rich.table import Table
+
+from nngcd.core.errors import NngcdWarning
+from nngcd.core.progress import Progress
+
+OUT = Console(soft_wrap=True)
+ERRORS = Console(stderr=True, soft_wrap=True)
+SECONDS_BETWEEN_LINES = 10
+
+
+class BarProgress(Progress):
+    """One live bar per stage with the time left; for terminals."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self.prefix = prefix
+        self._bar = RichProgress(
+            TextColumn("{task.description:<24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[note]}"), console=OUT,
+        )  # fmt: skip
+
+    def __enter__(self) -> BarProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def start(self, stage: str, total: int) -> None:
+        """Show a new bar."""
+        self._task = self._bar.add_task(self.prefix + stage, total=total, note="")
+
+    def advance(self, n: int = 1, note: str = "") -> None:
+        """Move the bar."""
+        self._bar.update(self._task, advance=n, note=escape(note))
+
+    def finish(self, note: str = "") -> None:
+        """Fill the bar."""
+        total = self._bar.tasks[self._task].total
+        self._bar.update(self._task, completed=total, note=escape(note))
+
+
+class LineProgress(Progress):
+    """A line now and then, without control characters; for log files."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self.prefix = prefix
+
+    def __enter__(self) -> LineProgress:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def start(self, stage: str, total: int) -> None:
+        """Begin counting; the first line comes after some seconds."""
+        self.stage, self.total, self.done = stage, total, 0
+        self.started = self.last_line = time.monotonic()
+
+    def advance(self, n: int = 1, note: str = "") -> None:
+        """Print a line when the last one is some seconds old."""
+        self.done += n
+        now = time.monotonic()
+        if now - self.last_line >= SECONDS_BETWEEN_LINES and self.done < self.total:
+            left = (now - self.started) * (self.total - self.done) / max(self.done, 1)
+            self._line(f"{self.done}/{self.total}  about {left:.0f} s left  {note}")
+            self.last_line = now
+
+    def finish(self, note: str = "") -> None:
+        """Print how long the stage took."""
+        self._line(f"{self.total}/{self.total}  done in {time.monotonic() - self.started:.0f} s  {note}")
+
+    def _line(self, text: str) -> None:
+        OUT.print(f"{self.prefix + self.stage:<24} {text}".rstrip(), markup=False, highlight=False)
+
+
+class NoProgress(Progress):
+    """Nothing at all; for --quiet and --json."""
+
+    def __enter__(self) -> NoProgress:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+
+def progress_display(*, is_quiet: bool, prefix: str = "") -> BarProgress | LineProgress | NoProgress:
+    """Return the display that suits where the output goes."""
+    if is_quiet:
+        return NoProgress()
+    return BarProgress(prefix) if OUT.is_terminal else LineProgress(prefix)
+
+
+def say(text: str = "") -> None:
+    """Print a line of plain text."""
+    OUT.print(text, markup=False, highlight=False)
+
+
+def say_json(values: object) -> None:
+    """Print values as JSON, for programs."""
+    OUT.out(json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False), highlight=False)
+
+
+def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; the first column is text, the others are numbers."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="right" if i else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    OUT.print(table, highlight=False)
+
+
+def warn(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int,
+    file: TextIO | None = None, line: str | None = None,
+) -> None:  # fmt: skip
+    """Show our own warnings as a sentence; those of libraries are for developers and stay silent here."""
+    if issubclass(category, NngcdWarning):
+        ERRORS.print(f"[yellow]note:[/] {escape(str(message))}", highlight=False)

@@ -1,0 +1,144 @@
+"""`nngcd fit`: train on partly labelled images and sort them."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+from nngcd.cli import options
+from nngcd.cli.display import progress_display, say, say_json
+from nngcd.cli.words import found_words, score_words
+from nngcd.core import config
+from nngcd.core.device import choose_device
+from nngcd.core.errors import ConfigError
+from nngcd.core.files import read_json
+from nngcd.core.run_folder import RunFolder
+from nngcd.datasets import open_dataset
+from nngcd.pipeline import discover
+from nngcd.settings import Settings, resolve
+
+
+def fit(  # noqa: PLR0913 (one parameter per flag)
+    data: Annotated[str | None, typer.Argument(metavar="[DATA]", help="Folder of images, manifest (.csv, .parquet), arrays (.npz), or a name: digits.")] = None,
+    dataset: options.Dataset = None,
+    k: Annotated[int | None, typer.Option("--k", min=1, help="Number of categories, known and new together.")] = None,
+    method: Annotated[str | None, typer.Option(help="nngcd, simgcd or kmeans. (default: nngcd)")] = None,
+    effort: Annotated[str | None, typer.Option(help="quick, normal or full. (default: quick on a CPU, else normal)")] = None,
+    preset: Annotated[str | None, typer.Option(help="default, paper or official.")] = None,
+    backbone: Annotated[str | None, typer.Option(help="efficientnet_lite0, _lite1, _lite2 or any timm model.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Local weights of the backbone (.safetensors, .pth).")] = None,
+    image_size: Annotated[int | None, typer.Option(min=1, help="Side of the crop in pixels. (default: the backbone's)")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random. (default: 0)")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps. (default: auto)")] = None,
+    workers: options.Workers = None,
+    out: Annotated[Path | None, typer.Option(help="The run folder to make. (default: runs/NAME-DATE)")] = None,
+    cache: options.Cache = None,
+    config_file: Annotated[Path | None, typer.Option("--config", help="Settings file, for example a run's config.yaml.")] = None,
+    assignments: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting, for example training.epochs=50.")] = None,
+    resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Continue an interrupted run.")] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+) -> None:  # fmt: skip
+    """Sort the images of DATA into known and new categories.
+
+    Sub-folders are known categories; loose images and _unlabelled/ are sorted.
+
+    Example:  nngcd fit my_images/ --k 30 --out runs/first
+    """
+    if resume:
+        if data or config_file or assignments:
+            raise ConfigError("--resume", str(resume), "continues a run as it is; leave out DATA, --config and --set")
+        run = RunFolder.open(resume)
+        settings = resolve(config.read_yaml(run.config))
+    else:
+        flags = {
+            "data": data, "dataset": dataset, "k": k, "method": method, "effort": effort, "preset": preset,
+            "backbone": backbone, "weights": weights, "image_size": image_size, "seed": seed, "device": device,
+            "workers": workers,
+        }  # fmt: skip
+        settings = settings_from(flags, config_file, assignments or [])
+        run = None
+    with logging_to(verbose):
+        run = fit_run(settings, run=run, out=out, cache=cache, is_quiet=quiet or json)
+    show(run, is_json=json)
+
+
+def settings_from(flags: dict[str, Any], config_file: Path | None, assignments: list[str]) -> Settings:
+    """Return the settings of a new run: file, then flags, then `--set`, over recipe and effort."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    from_file = config.read_yaml(config_file) if config_file else {}
+    values = config.merge(from_file, given, config.parse_assignments(assignments))
+    if not values.get("data"):
+        raise ConfigError("DATA", None, "say what to sort: a folder, a .csv or .npz file, or `digits`")
+    if "effort" not in values:
+        values["effort"] = "quick" if choose_device(values.get("device", "auto")).type == "cpu" else "normal"
+    return resolve(values)
+
+
+def fit_run(
+    settings: Settings, *, run: RunFolder | None, out: Path | None, cache: Path | None, is_quiet: bool, prefix: str = ""
+) -> RunFolder:
+    """Open the data, make the run folder (or continue the given one) and do the whole run."""
+    if run and run.is_complete:
+        if not is_quiet:
+            say(f"{run.path} is complete already.")
+        return run
+    split, truth = open_dataset(settings.data, dataset=settings.dataset)
+    if run is None:
+        run = RunFolder.create(out or Path("runs") / f"{split.name}-{datetime.now():%Y%m%d}")
+    if not is_quiet:
+        say(f"{prefix}run folder: {run.path}   method {settings.method}   effort {settings.effort}   seed {settings.seed}")
+        say(f"{prefix}{len(split)} images: {split.n_labelled} labelled in {split.n_old} categories, "
+            f"{split.n_unlabelled} unlabelled, {len(split.problems)} not used")  # fmt: skip
+    with run.locked(), interruptible(run), progress_display(is_quiet=is_quiet, prefix=prefix) as progress:
+        discover(split, truth, settings, run, cache=cache or run.path.parent / ".nngcd-cache", progress=progress)
+    return run
+
+
+def show(run: RunFolder, *, is_json: bool) -> None:
+    """Print a finished run's result in plain words, or as JSON."""
+    summary = read_json(run.summary)
+    if is_json:
+        say_json({"run": str(run.path), **summary})
+        return
+    say()
+    for line in found_words(summary):
+        say(line)
+    if "scores" in summary:
+        for line in score_words(summary["scores"]):
+            say(line)
+    say(f"\nEvery image's category:  {run.results_csv}")
+    say(f"Label further images:    nngcd predict {run.path} NEW_IMAGES/ --out new.csv")
+
+
+@contextmanager
+def interruptible(run: RunFolder) -> Iterator[None]:
+    """Turn Ctrl-C and SIGTERM into a clean end that says how to go on."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"\nStopped; everything up to the last whole epoch is kept. Continue:  nngcd fit --resume {run.path}")
+        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def logging_to(is_verbose: bool) -> Iterator[None]:
+    """Show what the library logs when asked to."""
+    logging.basicConfig(level=logging.INFO if is_verbose else logging.WARNING, format="%(name)s: %(message)s")
+    yield

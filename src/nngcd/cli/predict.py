@@ -1,0 +1,45 @@
+"""`nngcd predict`: label new images with a finished run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nngcd import prediction
+from nngcd.cli import options
+from nngcd.cli.display import progress_display, say, say_json
+from nngcd.core.errors import ConfigError
+from nngcd.core.files import write_table
+from nngcd.core.run_folder import RunFolder
+from nngcd.datasets import open_dataset
+
+
+def predict(
+    run: options.Run,
+    data: options.Data,
+    out: Annotated[Path, typer.Option(help="Table to write: .csv or .parquet.")] = Path("predictions.csv"),
+    dataset: options.Dataset = None,
+    device: options.Device = "auto",
+    workers: options.Workers = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Put the images of DATA into the categories of a finished run.
+
+    Example:  nngcd predict runs/first new_images/ --out new.csv
+    """
+    if out.suffix not in (".csv", ".parquet"):
+        raise ConfigError("--out", str(out), "must end in .csv or .parquet")
+    folder = RunFolder.open(run)
+    split, _ = open_dataset(data, dataset=dataset)
+    with progress_display(is_quiet=quiet or json) as progress:
+        table = prediction.predict(folder, split, device=device, workers=workers, progress=progress)
+    write_table(out, table)
+    counts = table["status"].value_counts()
+    if json:
+        say_json({"out": str(out), **{str(status): int(n) for status, n in counts.items()}})
+        return
+    say(f"{len(table)} images: " + ", ".join(f"{n} {status}" for status, n in counts.items()))
+    say(f"Written to {out}")

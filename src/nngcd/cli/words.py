@@ -1,0 +1,43 @@
+"""A run's result in plain words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Summary = dict[str, Any]
+
+
+def found_words(summary: Summary) -> list[str]:
+    """Return what was found, one sentence a line."""
+    n, known, new = summary["n_unlabelled"], summary["n_unlabelled_known"], summary["n_unlabelled_new"]
+    lines = [f"{n} unlabelled images were sorted into {summary['k']} categories:"]
+    lines.append(f"  {known:>6}  look like one of the {summary['n_known_categories']} known categories")
+    if summary["n_new_categories"]:
+        largest = f"largest: {summary['largest_new']}, {summary['largest_new_size']} images"
+        lines.append(f"  {new:>6}  fall into {summary['n_new_categories']} new categories ({largest})")
+    else:
+        lines.append(f"  {new:>6}  are new")
+    if summary["n_unreadable"]:
+        lines.append(f"  {summary['n_unreadable']} files were not used; problems.csv says why")
+    if summary["largest_share"] > COLLAPSE_SHARE:
+        lines.append(
+            f"Careful: {summary['largest_share']:.0%} of the unlabelled images fell into one category. "
+            "Try another --k, or --set loss.entropy_weight=2."
+        )
+    return lines
+
+
+COLLAPSE_SHARE = 0.6
+
+
+def score_words(scores: dict[str, Any]) -> list[str]:
+    """Return the accuracy and the protocol it belongs to."""
+    return [
+        f"Accuracy  All {_number(scores['accuracy']['all'])}   Old {_number(scores['accuracy']['old'])}   "
+        f"New {_number(scores['accuracy']['new'])}   NMI {scores['nmi']:.1f}   ARI {scores['ari']:.1f}",
+        f"({scores['protocol']}; {scores['n_scored']} images)",
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"

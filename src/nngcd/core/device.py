@@ -1,0 +1,59 @@
+"""Which device and which precision to compute with."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+import torch
+
+from nngcd.core.errors import ConfigError, ResourceError
+
+Precision = Literal["32-true", "16-mixed", "bf16-mixed"]
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device for `auto` (CUDA, then Apple's MPS, then the CPU) or for a name such as `cuda`.
+
+    Raises:
+        ConfigError: not the name of a device.
+        ResourceError: the device is not on this machine.
+    """
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ConfigError("device", name, "is not a device; try auto, cpu, cuda or mps") from None
+    is_here = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not is_here.get(device.type, False):
+        raise ResourceError(
+            f"no {name} device on this machine (torch {torch.__version__}). "
+            "Use --device cpu --effort quick, or see `nngcd doctor`."
+        )
+    return device
+
+
+def choose_precision(name: str, device: torch.device) -> Precision:
+    """Return the precision for `auto` or a given name.
+
+    `auto` is bf16 only where the hardware computes in it: emulated on an AVX2 CPU it is 8 times slower than fp32.
+    """
+    if name == "auto":
+        if device.type != "cuda":
+            return "32-true"
+        return "bf16-mixed" if torch.cuda.is_bf16_supported() else "16-mixed"
+    for precision in ("32-true", "16-mixed", "bf16-mixed"):
+        if name == precision:
+            return precision
+    raise ConfigError("precision", name, "must be auto, 32-true, 16-mixed or bf16-mixed")
+
+
+def choose_workers(n_workers: int | None) -> int:
+    """Return the number of image-reading processes: as asked, or one per core up to 8.
+
+    Reading takes turns with the network on a small CPU, where one core less still leaves the network starved.
+    """
+    return n_workers if n_workers is not None else min(8, os.cpu_count() or 1)

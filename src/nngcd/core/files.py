@@ -1,0 +1,101 @@
+"""Files that are either whole or absent: every write goes to a temporary name first and is then renamed."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from nngcd.core.errors import DataError, ResourceError
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; when the block ends well it replaces `path`, otherwise it is removed.
+
+    Raises:
+        ResourceError: the disk is full or not writable; an older file of that name is kept.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM):
+            raise ResourceError(f"cannot write {path}: {error.strerror}. Choose another place with --out.") from error
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a UTF-8 text file, whole or not at all."""
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, values: object) -> None:
+    """Write values as indented JSON."""
+    write_text(path, json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_yaml(path: Path, values: object) -> None:
+    """Write values as YAML in their own order."""
+    write_text(path, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+
+
+def write_table(path: Path, table: pd.DataFrame) -> None:
+    """Write a table as `.csv` or `.parquet`, by the name's ending, without an index column."""
+    with atomic(path) as temporary:
+        if path.suffix == ".parquet":
+            table.to_parquet(temporary, index=False)
+        else:
+            table.to_csv(temporary, index=False, float_format="%.6g")
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    """Write named tensors and a few strings as one safetensors file."""
+    with atomic(path) as temporary:
+        save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, dict(metadata or {}))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors and strings of a safetensors file.
+
+    Raises:
+        DataError: the file is missing or damaged.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing. Is this a finished run folder?") from None
+    except Exception as error:
+        raise DataError(f"{path} is damaged ({error}). Restore it from a copy or run `nngcd fit` again.") from error
+
+
+def read_json(path: Path) -> Any:  # noqa: ANN401 (JSON holds anything)
+    """Return the values of a JSON file.
+
+    Raises:
+        DataError: the file is missing or damaged.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing. Is this a finished run folder?") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} is damaged ({error}). Restore it from a copy or run `nngcd fit` again.") from error

@@ -1,0 +1,145 @@
+"""The run folder: the only thing a run writes; self-describing, movable, and locked while a run is at work."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nngcd.core.errors import DataError, ResourceError
+from nngcd.core.files import read_json, write_text
+
+README = """This folder holds one run of nngcd (category discovery). It can be moved, copied or zipped.
+
+results.csv        one row per image: its category, whether that is known or new, how sure we are
+results.parquet    the same with types kept
+categories.csv     one row per category
+summary.json       the final numbers, with the protocol they belong to
+metrics.jsonl      one line per training epoch
+config.yaml        every setting; `nngcd fit --config config.yaml` repeats the run
+environment.json   versions, device, command line, times
+data/              the images that were used (manifest.parquet) and which labels were given (split.csv)
+problems.csv       files that were not used, and why
+features.safetensors  the learned feature of every image
+model/             the trained model, for `nngcd predict`
+checkpoints/       state for `nngcd fit --resume` (removed when the run is complete)
+
+Next:
+  nngcd predict {run} NEW_IMAGES/ --out new.csv
+  nngcd evaluate {run} --truth TRUE_LABELS.csv
+  nngcd fit --resume {run}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """Where one run keeps everything; the properties name its files."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: Path) -> RunFolder:
+        """Return a new empty folder; when the name is taken, `-2`, `-3`, … is added, never anything overwritten."""
+        candidate, n = path, 1
+        while True:
+            try:
+                candidate.mkdir(parents=True)
+                break
+            except FileExistsError:
+                n += 1
+                candidate = path.with_name(f"{path.name}-{n}")
+            except OSError as error:
+                raise ResourceError(f"cannot create {candidate}: {error.strerror}. Choose another --out.") from None
+        write_text(candidate / "README.txt", README.format(run=candidate.name))
+        return cls(candidate)
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Return an existing run folder.
+
+        Raises:
+            DataError: the folder is not there or is no run folder.
+        """
+        if not (path / "config.yaml").is_file():
+            what = "holds no config.yaml, so it is no run folder" if path.is_dir() else "does not exist"
+            raise DataError(f"{path} {what}. `nngcd fit` prints the folder it wrote.")
+        return cls(path)
+
+    config = property(lambda self: self.path / "config.yaml")
+    environment = property(lambda self: self.path / "environment.json")
+    manifest = property(lambda self: self.path / "data" / "manifest.parquet")
+    split = property(lambda self: self.path / "data" / "split.csv")
+    problems = property(lambda self: self.path / "problems.csv")
+    features = property(lambda self: self.path / "features.safetensors")
+    results = property(lambda self: self.path / "results.parquet")
+    results_csv = property(lambda self: self.path / "results.csv")
+    categories = property(lambda self: self.path / "categories.csv")
+    metrics = property(lambda self: self.path / "metrics.jsonl")
+    summary = property(lambda self: self.path / "summary.json")
+    model = property(lambda self: self.path / "model")
+    checkpoint = property(lambda self: self.path / "checkpoints" / "last.safetensors")
+    log = property(lambda self: self.path / "log.txt")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the run has finished: the summary is the last file written."""
+        return (self.path / "summary.json").is_file()
+
+    def append_metrics(self, values: Mapping[str, Any]) -> None:
+        """Add one line to metrics.jsonl."""
+        with self.metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(dict(values)) + "\n")
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """Return the lines of metrics.jsonl; a last line cut off by a crash is left out."""
+        if not self.metrics.is_file():
+            return []
+        lines = self.metrics.read_text(encoding="utf-8").split("\n")
+        return [json.loads(line) for line in lines[:-1] if line]
+
+    def forget_metrics_from(self, epoch: int) -> None:
+        """Drop the lines of `epoch` and later: a crash can come between a line and its checkpoint."""
+        kept = [line for line in self.read_metrics() if line["epoch"] < epoch]
+        write_text(self.metrics, "".join(json.dumps(line) + "\n" for line in kept))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for this process; a lock left behind by a killed process is taken over.
+
+        Raises:
+            ResourceError: another live process is at work here.
+        """
+        lock = self.path / ".lock"
+        me = {"pid": os.getpid(), "host": socket.gethostname()}
+        if lock.is_file() and (holder := _live_holder(lock)):
+            raise ResourceError(
+                f"{self.path} is in use by process {holder['pid']} on {holder['host']}. "
+                f"If that process is gone, delete {lock}."
+            )
+        write_text(lock, json.dumps(me))
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+
+
+def _live_holder(lock: Path) -> dict[str, Any] | None:
+    """Return who holds the lock, or None when it is a process of this machine that no longer runs."""
+    try:
+        holder: dict[str, Any] = read_json(lock)
+    except DataError:
+        return None
+    if holder["host"] != socket.gethostname():
+        return holder
+    try:
+        os.kill(holder["pid"], 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        return holder
+    return holder if holder["pid"] != os.getpid() else None

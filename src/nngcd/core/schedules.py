@@ -1,0 +1,74 @@
+"""How settings move during training: pure functions of the epoch or step, so a resumed run needs no saved schedule."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from nngcd.core.errors import ConfigError, did_you_mean
+
+MOMENTUM_FORMS = ("exact", "mugcd")
+
+
+def cosine_decay(start: float, end: float, done: float) -> float:
+    """Return the value on half a cosine from start to end, with `done` in [0, 1] of the way behind us.
+
+    Written as a weighted mean, because `end + (start - end)` need not be `start` in floating point.
+    """
+    left = (1 + math.cos(math.pi * done)) / 2
+    return left * start + (1 - left) * end
+
+
+def cosine_learning_rate(epoch: int, n_epochs: int, learning_rate: float, final_fraction: float = 1e-3) -> float:
+    """Return the learning rate of an epoch: torch's `CosineAnnealingLR`, stepped once per epoch, in closed form.
+
+    The last epoch is `n_epochs - 1`, so the floor `learning_rate * final_fraction` is approached, not reached.
+    """
+    return cosine_decay(learning_rate, learning_rate * final_fraction, _done(epoch, n_epochs))
+
+
+def linear_warmup(epoch: int, start: float, end: float, n_epochs: int) -> float:
+    """Return the value of an epoch on a straight line from start (epoch 0) to end (epoch `n_epochs - 1` and later).
+
+    SimGCD's teacher temperature is `linear_warmup(epoch, 0.07, 0.04, 30)`. As there, one warm-up epoch means one epoch
+    at `start`; none means `end` throughout. NN-GCD prints a teacher temperature of 0.007; its code runs this schedule.
+    """
+    if epoch < 0:
+        raise ValueError(f"epoch counts from 0, got {epoch}")
+    return float(np.linspace(start, end, n_epochs)[epoch]) if epoch < n_epochs else end
+
+
+def teacher_momentum(
+    step: int, n_steps: int, start: float, end: float, form: Literal["exact", "mugcd"] = "exact"
+) -> float:
+    """Return the share of itself that the teacher keeps at a step (omega), rising along half a cosine.
+
+    NN-GCD (section V-A) prints `end - (1 - start) cos(pi t / (T + 1)) / 2`. That runs from 0.84 past 1 to 1.14 with its
+    0.7 and 0.99: above 1 the student is subtracted from the teacher, which then diverges. The `+ 1` beside the cosine
+    was lost in print; the authors' code has it.
+
+    Args:
+        step: of the whole run, counted from 0.
+        n_steps: of the whole run (T).
+        start: momentum at step 0 (omega_min).
+        end: momentum at step T (omega_max); 0.99 in the paper, 0.999 in the authors' code.
+        form: `exact` gives precisely `start` at 0 and `end` at T; `mugcd` is the authors' code,
+            `end - (1 - start) (cos(pi t / T) + 1) / 2`, which begins at `start - (1 - end)`.
+
+    Raises:
+        ConfigError: an unknown form, or a momentum outside [0, 1] anywhere in the run.
+    """
+    if form not in MOMENTUM_FORMS:
+        hint = did_you_mean(form, MOMENTUM_FORMS)
+        raise ConfigError("teacher_momentum_form", form, f"no such form.{hint} There are: {', '.join(MOMENTUM_FORMS)}")
+    first = start if form == "exact" else end - (1 - start)
+    for moment, value in (("first", first), ("last", end)):
+        if not 0 <= value <= 1:
+            raise ConfigError("teacher_momentum", value, f"must be in [0, 1], but is not at the {moment} step")
+    return cosine_decay(first, end, _done(step, n_steps))
+
+
+def _done(step: int, n_steps: int) -> float:
+    return min(step / n_steps, 1.0) if n_steps > 0 else 1.0

@@ -1,0 +1,50 @@
+"""Datasets: one file each, found by name, and one door that opens whatever the user points at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nngcd.core.components import component_names, find_component
+from nngcd.core.errors import DataError
+from nngcd.datasets.file_tree import no_such_path
+from nngcd.datasets.manifest_rows import SPREADSHEET_EXTENSIONS, TABLE_EXTENSIONS
+from nngcd.datasets.split import Split, Truth
+
+
+def open_dataset(
+    data: str, *, dataset: str | None = None, seed: int = 0, **options: object
+) -> tuple[Split, Truth | None]:
+    """Return the split, and the truth where there is one, of a path or of a dataset known by name.
+
+    Args:
+        data: a folder, a table (.csv, .tsv, .parquet), an .npz file, or a name such as `digits`.
+        dataset: the name of the dataset that lies at `data`, for example `cub`; found from the path by default.
+        seed: the seed of the run.
+        options: further options of that dataset, for example `unlabelled_names`.
+
+    Raises:
+        DataError: nothing is there, or it cannot be used.
+        UserError: no dataset of that name.
+    """
+    name, root = (dataset, Path(data)) if dataset is not None else _recognise(data)
+    loaded: tuple[Split, Truth | None] = find_component(__name__, name, "load").load(root, seed=seed, **options)
+    return loaded
+
+
+def _recognise(data: str) -> tuple[str, Path | None]:
+    path, suffix = Path(data), Path(data).suffix.lower()
+    if path.is_dir():
+        return "folder", path
+    if path.is_file():
+        if suffix in TABLE_EXTENSIONS + SPREADSHEET_EXTENSIONS:
+            return "manifest", path
+        if suffix == ".npz":
+            return "arrays", path
+        raise DataError(
+            f"D02: '{path}' is none of the files that can be opened: a table ({', '.join(TABLE_EXTENSIONS)}) or "
+            f"arrays (.npz). For images, give the folder they lie in."
+        )
+    names = component_names(__name__, "load")
+    if data in names:
+        return data, None
+    raise no_such_path(path, expected="folder, table, .npz file or dataset", other_names=names)

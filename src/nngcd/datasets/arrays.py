@@ -1,0 +1,114 @@
+"""Arrays instead of files: an `.npz` with `X` and optionally `y`, or the same two from Python."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from nngcd.core.errors import DataError, NngcdWarning
+from nngcd.datasets.file_tree import no_such_path
+from nngcd.datasets.image_arrays import ImageArrays
+from nngcd.datasets.labels import check_names, index_names
+from nngcd.datasets.split import Split, Truth, image_table
+
+
+def load(root: Path | None, *, seed: int = 0) -> tuple[Split, Truth | None]:
+    """Return the images or features of an `.npz` file with `X` and optionally `y`; see `from_arrays`.
+
+    Raises:
+        DataError: the file is missing, holds Python objects, lacks `X`, or leaves nothing to sort.
+    """
+    if root is None:
+        raise DataError("D01: the dataset 'arrays' needs the path of an .npz file.")
+    features, labels = _read(root)
+    check_names(_label_names(labels, n_items=len(features)))
+    return from_arrays(features, labels, name=root.stem), None
+
+
+def from_arrays(X: ArrayLike, y: ArrayLike | None = None, *, name: str = "arrays") -> Split:  # noqa: N803 (as scikit-learn)
+    """Return a split of arrays.
+
+    Args:
+        X: (n, d) features, (n, views, d) features, or uint8 images of shape (n, h, w) or (n, h, w, channels).
+        y: (n,) labels of any kind, with -1, None, NaN or "" for unlabelled; without it nothing is labelled.
+        name: the name of the split.
+
+    Raises:
+        DataError: X is neither features nor images, holds NaN, or does not match y.
+    """
+    array = np.asarray(X)
+    if array.ndim == 0 or array.size == 0:
+        raise DataError("D02: X is empty; there is nothing to sort.")
+    labels, class_names = index_names(_label_names(y, n_items=len(array)))
+    is_images = array.ndim == 4 or (array.ndim == 3 and array.dtype == np.uint8)
+    images = ImageArrays(array) if is_images else None
+    features_nvd = None if is_images else _features(array)
+    hashes = [_hash(row) for row in (array if features_nvd is None else features_nvd)]
+    return Split(
+        name=name,
+        images=images,
+        features_nvd=features_nvd,
+        labels=labels,
+        class_names=class_names,
+        table=image_table([f"row-{index:06d}" for index in range(len(array))], hashes),
+    )
+
+
+def _read(path: Path) -> tuple[NDArray[np.generic], NDArray[np.generic] | None]:
+    if not path.is_file():
+        raise no_such_path(path, expected="file")
+    try:
+        # Pickled arrays can run code when loaded, so they are refused.
+        with np.load(path, allow_pickle=False) as arrays:
+            if "X" not in arrays:
+                raise DataError(f"D17: no array 'X' in '{path}' (found: {', '.join(arrays)}).")
+            return arrays["X"], arrays["y"] if "y" in arrays else None
+    except (ValueError, OSError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        raise DataError(
+            f"D17: '{path}' cannot be read as .npz of plain arrays ({error}). "
+            f"Write it with numpy.savez(path, X=X, y=y), with labels as numbers or text, not as Python objects."
+        ) from None
+
+
+def _features(array: NDArray[np.generic]) -> NDArray[np.float32]:
+    if array.ndim not in (2, 3) or array.dtype.kind not in "fiub":
+        raise DataError(
+            f"X must be (n, d) or (n, views, d) features, or uint8 images, got {array.dtype} of shape {array.shape}."
+        )
+    if array.ndim == 3 and array.shape[1] == array.shape[2] > 1:
+        text = f"X of shape {array.shape} is read as {array.shape[1]} views of features; give images as uint8."
+        warnings.warn(text, NngcdWarning, stacklevel=3)
+    features_nvd = np.ascontiguousarray(array.reshape(len(array), -1, array.shape[-1]), dtype=np.float32)
+    is_bad = ~np.isfinite(features_nvd).all(axis=(1, 2))
+    if is_bad.any():
+        raise DataError(f"X holds NaN or infinity in {is_bad.sum():,} rows, first row {int(is_bad.argmax())}.")
+    return features_nvd
+
+
+def _label_names(y: ArrayLike | None, *, n_items: int) -> list[str | None]:
+    if y is None:
+        return [None] * n_items
+    values = np.asarray(y, dtype=object)
+    if values.shape != (n_items,):
+        raise DataError(f"y must hold one label per row of X: expected shape ({n_items},), got {values.shape}.")
+    return [_label_name(value) for value in values.tolist()]
+
+
+def _label_name(value: object) -> str | None:
+    if value is None or value is pd.NA or value is pd.NaT or value in ("", "-1"):
+        return None
+    if isinstance(value, float | np.floating):
+        # Integer labels with gaps arrive as floats: NaN for the gaps, 3.0 for 3.
+        return None if math.isnan(value) or value == -1 else str(int(value) if value.is_integer() else value)
+    return None if value == -1 else str(value)
+
+
+def _hash(row: NDArray[np.generic]) -> str:
+    return hashlib.sha256(repr((row.dtype.str, row.shape)).encode() + np.ascontiguousarray(row).tobytes()).hexdigest()

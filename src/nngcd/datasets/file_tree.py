@@ -1,0 +1,100 @@
+"""Which files lie under a folder: hidden ones left out, links followed only inside it, always in the same order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nngcd.core.errors import DataError, did_you_mean
+from nngcd.datasets.split import Problem
+
+_SYSTEM_NAMES = {"thumbs.db", "ehthumbs.db", "desktop.ini", "@eadir", "__macosx", "$recycle.bin", "lost+found"}
+
+
+def is_hidden(name: str) -> bool:
+    """Return whether a file or folder belongs to the system, not to the user's data (`.DS_Store`, `._x.jpg`)."""
+    return name.startswith(".") or name.casefold() in _SYSTEM_NAMES
+
+
+def no_such_path(path: Path, *, expected: str, other_names: Iterable[str] = ()) -> DataError:
+    """Return the error for a path that does not exist, with the nearest neighbour as a suggestion."""
+    try:
+        siblings = [str(sibling) for sibling in path.parent.iterdir() if not is_hidden(sibling.name)]
+    except OSError:
+        siblings = []
+    hint = did_you_mean(str(path), [*sorted(siblings), *other_names])
+    return DataError(f"D01: no {expected} '{path}'.{hint}")
+
+
+@dataclass(frozen=True, slots=True)
+class FileTree:
+    """The files under a folder, as sorted paths relative to it, its first-level folders, and the links not followed."""
+
+    file_names: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def walk(root: Path) -> FileTree:
+    """Return every visible file under a folder.
+
+    Links are followed inside the folder only. Below a linked folder no further folder link is followed: that alone
+    rules out endless loops and the explosion of paths between folders that link to each other.
+
+    Raises:
+        DataError: the folder does not exist or may not be read.
+    """
+    if not root.is_dir():
+        raise no_such_path(root, expected="folder")
+    tree = FileTree()
+    _visit(root, root.resolve(), tree, is_linked=False)
+    skipped = {problem.file_name for problem in tree.problems}
+    visible = [path for path in root.iterdir() if not is_hidden(path.name) and path.name not in skipped]
+    tree.folders.extend(sorted(path.name for path in visible if path.is_dir()))
+    tree.file_names.sort()
+    return tree
+
+
+def _visit(folder: Path, real_root: Path, tree: FileTree, *, is_linked: bool, prefix: str = "") -> None:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        raise DataError(f"D01: cannot read folder '{folder}' ({error.strerror}). Check its permissions.") from None
+    for entry in entries:
+        if is_hidden(entry.name):
+            continue
+        name, path = prefix + entry.name, Path(entry.path)
+        problem = _problem_of_name(name) or _problem_of_link(path, name, real_root, is_linked=is_linked)
+        if problem is not None:
+            tree.problems.append(problem)
+        elif entry.is_dir():
+            _visit(path, real_root, tree, is_linked=is_linked or entry.is_symlink(), prefix=name + "/")
+        elif entry.is_file():
+            tree.file_names.append(name)
+
+
+def _problem_of_name(name: str) -> Problem | None:
+    readable = name.encode("utf-8", "replace").decode()
+    # Tables and exports are UTF-8, so a name that is not could not be written down.
+    return Problem(readable, "D27", "the file name is not UTF-8; rename it") if readable != name else None
+
+
+def _problem_of_link(path: Path, name: str, real_root: Path, *, is_linked: bool) -> Problem | None:
+    reason = _why_not_followed(path, real_root, is_linked=is_linked) if path.is_symlink() else None
+    return Problem(name, "D19", reason) if reason is not None else None
+
+
+def _why_not_followed(link: Path, real_root: Path, *, is_linked: bool) -> str | None:
+    try:
+        target = link.resolve(strict=True)
+    except (OSError, RuntimeError):  # Python before 3.13 reports a loop of links as RuntimeError
+        return "broken link"
+    if not target.is_relative_to(real_root):
+        return "link leaves the folder"
+    if target.is_dir():
+        if link.parent.resolve().is_relative_to(target):
+            return "link leads back to a folder above it"
+        return "link below a linked folder" if is_linked else None
+    return None

@@ -1,0 +1,153 @@
+"""Images as files under one folder, each checked once by really decoding it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from nngcd.core.errors import DataError
+from nngcd.datasets.image_decoding import UnreadableError, decode_rgb
+from nngcd.datasets.split import Problem
+
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".ppm", ".pgm", ".pbm")
+NOT_AN_IMAGE = ("0 bytes", "unknown format", "not an image (HTML page)")
+ALLOWED_BAD = 0.1
+Progress = Callable[[int, int], None]
+
+
+def open_rgb(path: Path) -> Image.Image:
+    """Return the image in a file: found by its content, first frame, upright, 8-bit RGB.
+
+    Raises:
+        OSError: the file cannot be reached, for example because a network drive is gone.
+        DataError: the file is there but holds no image that can be read.
+    """
+    try:
+        return decode_rgb(path.read_bytes())
+    except UnreadableError as error:
+        raise DataError(f"D03: cannot read image '{path}': {error}.") from error
+
+
+def unreadable_reason(path: Path) -> str | None:
+    """Return in plain words why a file cannot be used as an image, or None when it can."""
+    return _check(path).reason
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFiles:
+    """Image files under a folder, as an `Images`.
+
+    Args:
+        root: the folder.
+        file_names: paths relative to the folder, with forward slashes.
+        content_hashes: the hash of each file where it is known already; otherwise files are read again to hash them.
+    """
+
+    root: Path
+    file_names: tuple[str, ...]
+    content_hashes: tuple[str, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.file_names)
+
+    def open(self, index: int) -> Image.Image:
+        """Return one image in RGB, upright and ready for use."""
+        return open_rgb(self.root / self.file_names[index])
+
+    def fingerprint(self, index: int) -> str:
+        """Return the sha256 of one file."""
+        if self.content_hashes is not None:
+            return self.content_hashes[index]
+        return hashlib.sha256((self.root / self.file_names[index]).read_bytes()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """The files that can be used: `images`, their places `kept` (m,) in the list that was checked, and the problems."""
+
+    images: ImageFiles
+    content_hashes: tuple[str, ...]
+    kept: NDArray[np.int64]
+    problems: tuple[Problem, ...]
+
+
+def keep_readable(
+    root: Path,
+    file_names: Sequence[str],
+    *,
+    n_workers: int | None = None,
+    on_progress: Progress | None = None,
+    allow_bad: float = ALLOWED_BAD,
+) -> Readable:
+    """Return the files that decode, hashed in the same read, and the problems of the others.
+
+    Args:
+        root: the folder the names are relative to.
+        file_names: the files to check.
+        n_workers: threads that read and decode; the number of processors by default.
+        on_progress: called with the number of files done and their total.
+        allow_bad: share of unreadable files above which the data are refused.
+
+    Raises:
+        DataError: more files than `allow_bad` cannot be read, or all of them.
+    """
+    found: list[_Check] = []
+    with ThreadPoolExecutor(n_workers or os.cpu_count()) as pool:
+        for check in pool.map(_check, [root / name for name in file_names]):
+            found.append(check)
+            if on_progress is not None:
+                on_progress(len(found), len(file_names))
+    kept = np.array([index for index, check in enumerate(found) if check.reason is None], dtype=np.int64)
+    named = zip(file_names, found, strict=True)
+    problems = tuple(Problem(name, check.code, check.reason) for name, check in named if check.reason is not None)
+    refuse_if_many(problems, n_files=len(file_names), allow_bad=allow_bad)
+    hashes = tuple(found[index].content_hash for index in kept)
+    images = ImageFiles(root, tuple(file_names[index] for index in kept), hashes)
+    return Readable(images, hashes, kept, problems)
+
+
+def refuse_if_many(problems: Sequence[Problem], *, n_files: int, allow_bad: float, hint: str = "") -> None:
+    """Raise `DataError` when more than the allowed share of the files is bad, naming the first three.
+
+    One bad file never stops a run; many mean that something is wrong with the data as a whole.
+    """
+    n_bad = len(problems)
+    if n_bad == 0 or (n_bad <= allow_bad * n_files and n_bad < n_files):
+        return
+    first = "; ".join(f"'{problem.file_name}': {problem.reason}" for problem in problems[:3])
+    share = math.ceil(100 * n_bad / n_files) / 100
+    way_out = "None is left." if n_bad == n_files else f"Repair or remove them, or go on without: allow_bad={share}."
+    raise DataError(
+        f"{problems[0].code}: {n_bad:,} of {n_files:,} images cannot be used, more than the allowed {allow_bad:.0%}. "
+        f"First: {first}. {hint}{way_out}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    content_hash: str = ""
+    code: str = ""
+    reason: str | None = None
+
+
+def _check(path: Path) -> _Check:
+    try:
+        data = path.read_bytes()
+        decode_rgb(data)
+    except FileNotFoundError:
+        return _Check(code="D15", reason="missing")
+    except OSError as error:
+        return _Check(code="D03", reason=f"cannot be opened ({error.strerror or error})")
+    except UnreadableError as error:
+        is_too_big = isinstance(error.__cause__, Image.DecompressionBombError)
+        return _Check(code="D20" if is_too_big else "D03", reason=str(error))
+    return _Check(content_hash=hashlib.sha256(data).hexdigest())

@@ -1,0 +1,65 @@
+"""The published old and new classes of the seven benchmarks of the field."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from nngcd.core.errors import DataError, did_you_mean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedSplit:
+    """Which classes of a benchmark are old.
+
+    Args:
+        name: the name of the benchmark.
+        n_classes: the number of classes, old and new.
+        old_classes: sorted indices of the old classes; all others are new.
+        index_meaning: what an index stands for, in words.
+        source: where the split was published.
+        class_ids: the class behind each index, where the benchmark itself is a choice of classes (ImageNet-100).
+    """
+
+    name: str
+    n_classes: int
+    old_classes: tuple[int, ...]
+    index_meaning: str
+    source: str
+    class_ids: tuple[str, ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """The sha256 of what the split says, without its descriptions."""
+        content = [self.name, self.n_classes, list(self.old_classes), list(self.class_ids)]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def published_names() -> tuple[str, ...]:
+    """Return the names of the benchmarks with a published split."""
+    return tuple(sorted(_all_splits()))
+
+
+def published_split(name: str) -> PublishedSplit:
+    """Return the published split of a benchmark.
+
+    Raises:
+        DataError: there is no published split of that name; the message lists those there are.
+    """
+    found = _all_splits().get(name)
+    if found is None:
+        names = published_names()
+        raise DataError(f"no published split '{name}'.{did_you_mean(name, names)} There are: {', '.join(names)}.")
+    lists = {key: tuple(value) for key, value in found.items() if isinstance(value, list)}
+    return PublishedSplit(name=name, **(found | lists))
+
+
+@cache
+def _all_splits() -> dict[str, dict[str, Any]]:
+    text = files("nngcd.datasets").joinpath("published_splits.json").read_text(encoding="utf-8")
+    splits: dict[str, dict[str, Any]] = json.loads(text)
+    return splits

@@ -1,0 +1,99 @@
+"""Which images make a batch, and how their views reach the trunk."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from nngcd.core.seeds import numpy_generator
+from nngcd.datasets.split import UNLABELLED, Images
+from nngcd.views import Preprocessing
+
+
+def balanced_batches(labels: NDArray[np.int64], batch_size: int, generator: torch.Generator) -> Tensor:
+    """Return (n_batches, batch_size) image indices of one epoch, half of them labelled on average.
+
+    As in the public GCD code (`WeightedRandomSampler`): N draws with replacement, weight 1 for a labelled image and
+    n_labelled / n_unlabelled for an unlabelled one, the last partial batch dropped. If all images or none are labelled,
+    every image has the same weight. With fewer images than `batch_size` the N draws make one small batch.
+
+    Args:
+        labels: (N,) class of each image, or `UNLABELLED`.
+        batch_size: images per batch.
+        generator: the only source of randomness.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    if len(labels) == 0:
+        raise ValueError("there are no images to draw batches from")
+    is_labelled = torch.as_tensor(labels) != UNLABELLED
+    n_labelled = int(is_labelled.sum())
+    n_unlabelled = len(labels) - n_labelled
+    weights = torch.ones(len(labels), dtype=torch.float64)
+    if n_labelled and n_unlabelled:
+        weights[~is_labelled] = n_labelled / n_unlabelled
+    drawn = torch.multinomial(weights, len(labels), replacement=True, generator=generator)
+    batch_size = min(batch_size, len(labels))
+    n_batches = len(labels) // batch_size
+    return drawn[: n_batches * batch_size].view(n_batches, batch_size)
+
+
+class ViewDataset(Dataset[Tensor]):
+    """Item i is the views of image i as uint8 (1 + n_random, 3, H, W): the centre view, then the random ones.
+
+    Each image has its own generator, named by seed, purpose and index. So the views depend neither on the order in
+    which images are read nor on the number of worker processes.
+
+    Args:
+        images: what to read from.
+        preprocessing: how the backbone wants its images.
+        seed: the run's seed.
+        n_random: random views per image.
+        may_flip: whether an image and its mirror image show the same thing.
+        purpose: what the views are for; include the epoch if every epoch needs new ones.
+    """
+
+    def __init__(
+        self, images: Images, preprocessing: Preprocessing, *, seed: int, n_random: int, may_flip: bool, purpose: str
+    ) -> None:
+        self.images = images
+        self.preprocessing = preprocessing
+        self.seed = seed
+        self.n_random = n_random
+        self.may_flip = may_flip
+        self.purpose = purpose
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> Tensor:
+        generator = numpy_generator(self.seed, self.purpose, index)
+        # Resized once: the views find nothing left to resize.
+        image = self.preprocessing.resized(self.images.open(index))
+        views = [self.preprocessing.centre_view(image)]
+        for _ in range(self.n_random):
+            views.append(self.preprocessing.random_view(image, generator, may_flip=self.may_flip))
+        return torch.stack(views)
+
+
+def view_loader(dataset: ViewDataset, order: Tensor, *, batch_size: int = 64, n_workers: int = 0) -> DataLoader[Tensor]:
+    """Return a loader that yields uint8 (B, V, 3, H, W) in the given order.
+
+    Args:
+        dataset: what to read.
+        order: image indices, either (n,), cut into batches of `batch_size` with the last one possibly smaller, or
+            (n_batches, batch_size), one row per batch.
+        batch_size: images per batch where `order` has one axis.
+        n_workers: processes that read images; 0 reads in this one. The result is the same.
+    """
+    batches = torch.split(order, batch_size) if order.ndim == 1 else order
+    return DataLoader(
+        dataset,
+        batch_sampler=[batch.tolist() for batch in batches],
+        num_workers=n_workers,
+        # The loader draws a seed for its workers, from torch's global state unless it is given a generator.
+        generator=torch.Generator(),
+    )

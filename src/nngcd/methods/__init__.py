@@ -1,0 +1,1 @@
+"""The methods, one readable file each; `methods/contract.py` says what a method is."""

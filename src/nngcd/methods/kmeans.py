@@ -1,0 +1,68 @@
+"""k-means on the pre-trained features, the baseline every table starts with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from torch import Tensor
+
+from nngcd.core.errors import ConfigError
+from nngcd.metrics.matching import UNMATCHED, match_clusters
+from nngcd.methods.contract import BaseMethod, Task
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config:
+    """k-means' settings."""
+
+    n_starts: int = 10
+    """Random starts; the one with the smallest inertia is kept."""
+    temperature: float = 0.1
+    """Turns distances into probabilities; it changes confidences, never an assignment."""
+
+    def __post_init__(self) -> None:
+        if self.n_starts < 1:
+            raise ConfigError("n_starts", self.n_starts, "must be at least 1")
+
+
+class Method(BaseMethod):
+    """k-means of all images' normalised features; labels only decide which cluster gets which known name."""
+
+    config: Config
+    trains = False
+
+    def __init__(self, config: Config, task: Task) -> None:
+        super().__init__(config, task)
+        self.register_buffer("centres_kd", torch.zeros(task.n_clusters, task.n_features))
+        self.centres_kd: Tensor
+
+    def settle(self, features_nd: Tensor, labels_n: Tensor) -> None:
+        """Cluster, then number the clusters so that cluster k < n_old is the one most like old class k."""
+        unit_nd = F.normalize(features_nd, dim=-1).cpu()
+        seed = int(torch.randint(2**31, (), generator=self.task.generator))
+        k_means = KMeans(self.task.n_clusters, n_init=self.config.n_starts, random_state=seed).fit(unit_nd.numpy())
+        order = self._order(k_means.labels_, labels_n.cpu().numpy())
+        self.centres_kd.copy_(torch.from_numpy(k_means.cluster_centers_[order]))
+
+    def assign(self, features_nd: Tensor) -> Tensor:
+        """Return scores whose arg max is the nearest centre: -|x - c|^2 / 2 up to what is the same for all centres."""
+        unit_nd = F.normalize(features_nd, dim=-1)
+        scores_nk = unit_nd @ self.centres_kd.T - self.centres_kd.square().sum(-1) / 2
+        return scores_nk / self.config.temperature
+
+    def _order(self, cluster_n: NDArray[np.int64], labels_n: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the clusters in their final order: first the match of each old class, then the others."""
+        is_labelled = labels_n >= 0
+        match_k = np.full(self.task.n_clusters, UNMATCHED)
+        matched = match_clusters(cluster_n[is_labelled], labels_n[is_labelled])
+        match_k[: len(matched)] = matched
+        left_over = iter(np.flatnonzero(match_k == UNMATCHED))
+        # A class whose images all lie in other classes' clusters takes one of the clusters left over.
+        first = [next(iter(np.flatnonzero(match_k == c)), None) for c in range(self.task.n_old)]
+        ordered = [next(left_over) if cluster is None else cluster for cluster in first]
+        return np.array([*ordered, *left_over], dtype=np.int64)

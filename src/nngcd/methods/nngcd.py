@@ -1,0 +1,166 @@
+"""NN-GCD: SimGCD with a non-negative projection, re-weighted negatives and sparse weights (Ji et al., `nn-gcd.tex`).
+
+What it adds to SimGCD, each part with its own switch:
+
+1. Non-negative activated neurons: `activation` after the projection, and a teacher that averages the classifier.
+   GELU is not non-negative (its minimum is -0.17); `rep_relu` and `relu` are. GELU is kept because it is the paper's.
+2. NMF NCE instead of InfoNCE as the unsupervised contrastive loss (`contrast`). SupCon stays as it is.
+3. Hybrid sparse regularisation of the trained weights (`sparse_weight`).
+
+With all of them off the loss is SimGCD's, to the bit (tested).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from nngcd.core.errors import ConfigError
+from nngcd.core.schedules import teacher_momentum
+from nngcd.heads import ProjectionHead, Prototypes
+from nngcd.losses.cross_entropy import labelled_cross_entropy
+from nngcd.losses.distill import cross_view_distillation, mean_entropy_gap
+from nngcd.losses.info_nce import info_nce
+from nngcd.losses.nmf_nce import nmf_nce
+from nngcd.losses.sparse import hybrid_sparse_norm
+from nngcd.losses.supcon import supcon
+from nngcd.methods import simgcd
+from nngcd.methods.contract import BaseMethod, Batch, Moment, Task
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(simgcd.Config):
+    """NN-GCD's settings; defaults are the paper's (section V), ambiguities resolved as docs/paper.md says."""
+
+    contrastive_temperature: float = 0.5
+    """Temperature of the unsupervised contrastive loss (tau); kept when NMF NCE is switched off for an ablation."""
+    activation: str = "gelu"
+    """Non-negative activation of the projection: gelu (paper), rep_relu, relu, silu, softplus, sigmoid; identity = off."""
+    contrast: Literal["nmf_nce", "info_nce"] = "nmf_nce"
+    """Unsupervised contrastive loss: nmf_nce (paper) or info_nce (= component off)."""
+    nce_form: Literal["official", "printed"] = "official"
+    """NMF NCE as in the authors' code (positive in the denominator, negatives summed) or as printed in the paper."""
+    nce_mean: float = 0.1
+    """Similarity at which negatives weigh most (mu)."""
+    nce_deviation: float = 1.0
+    """Width of that weighting (sigma); large values give InfoNCE."""
+    sparse_weight: float = 3e-5
+    """Weight of the hybrid sparse regulariser (gamma); 0 switches it off."""
+    sparse_l1_share: float = 0.6
+    """Share of the L1 norm in the regulariser (beta), in [0, 1]."""
+    sparse_frobenius: Literal["squared", "norm"] = "squared"
+    """Frobenius part as printed (squared: unbounded below without enough weight decay) or bounded (norm)."""
+    teacher: Literal["average", "student"] = "average"
+    """Who writes the pseudo-labels and the result: a moving average of the classifier, or the classifier itself (= off)."""
+    teacher_momentum_start: float = 0.7
+    """Momentum of the moving average at the first step (omega_min)."""
+    teacher_momentum_end: float = 0.99
+    """Momentum of the moving average at the last step (omega_max); the authors' code uses 0.999."""
+    teacher_momentum_form: Literal["exact", "mugcd"] = "exact"
+    """Cosine from start to end exactly, or muGCD's formula as in the authors' code (starts 0.001 lower)."""
+    teacher_start: Literal["copy", "random"] = "copy"
+    """The teacher begins as a copy of the classifier, or as independent random prototypes (authors' code)."""
+
+    def __post_init__(self) -> None:
+        simgcd.Config.__post_init__(self)
+        if self.sparse_weight < 0:
+            raise ConfigError("sparse_weight", self.sparse_weight, "must not be negative")
+        if not 0 <= self.sparse_l1_share <= 1:
+            raise ConfigError("sparse_l1_share", self.sparse_l1_share, "must be in [0, 1]")
+        if self.nce_deviation <= 0:
+            raise ConfigError("nce_deviation", self.nce_deviation, "must be positive")
+
+
+class Method(BaseMethod):
+    """NN-GCD: `loss` is the paper's last equation, L = (1 - lambda) L_SSL + lambda L_SL + L_HSR, term by term."""
+
+    config: Config
+
+    def __init__(self, config: Config, task: Task) -> None:
+        super().__init__(config, task)
+        self.projection = ProjectionHead(
+            task.n_features,
+            n_hidden=config.n_hidden,
+            n_out=config.n_projection,
+            activation=config.activation,
+            generator=task.generator,
+        )
+        self.prototypes = Prototypes(task.n_features, task.n_clusters, generator=task.generator)
+        # Only the averaged classifier is ever read, so the teacher has no projection head; the authors' code averages
+        # one and never uses it. The backbone is shared: one pass serves student and teacher (equality is tested).
+        self.teacher = Prototypes(task.n_features, task.n_clusters, generator=task.generator).requires_grad_(False)
+        if config.teacher_start == "copy":
+            self.teacher.load_state_dict(self.prototypes.state_dict())
+
+    def loss(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the weighted terms of the total loss."""
+        c = self.config
+        projection_vbd = self.projection(batch.features_vbd)
+        logits_vbk = self.prototypes(batch.features_vbd)
+        distillation = cross_view_distillation(
+            logits_vbk,
+            self._judge(batch.features_vbd),
+            student_temperature=c.student_temperature,
+            teacher_temperature=simgcd.teacher_temperature(c, batch.moment.epoch),
+        )
+        unsupervised = {
+            "pseudo_label": distillation,
+            "mean_entropy": c.entropy_weight * mean_entropy_gap(logits_vbk, temperature=c.student_temperature),
+            "contrast": self._contrast(projection_vbd),
+        }
+        supervised = {
+            "classify": labelled_cross_entropy(logits_vbk, batch.labels_b, temperature=c.student_temperature),
+            "supcon": supcon(projection_vbd, batch.labels_b, temperature=c.supcon_temperature),
+        }
+        terms = simgcd.weighted(unsupervised, supervised, c.supervised_weight)
+        if c.sparse_weight > 0:
+            terms["sparse"] = c.sparse_weight * hybrid_sparse_norm(
+                self._sparse_weights(), l1_share=c.sparse_l1_share, frobenius=c.sparse_frobenius
+            )
+        return terms
+
+    @torch.no_grad()
+    def after_step(self, moment: Moment) -> None:
+        """Move the teacher a little towards the classifier."""
+        c = self.config
+        momentum = teacher_momentum(
+            moment.step,
+            moment.n_steps,
+            c.teacher_momentum_start,
+            c.teacher_momentum_end,
+            form=c.teacher_momentum_form,
+        )
+        self.teacher.weight.lerp_(self.prototypes.weight, 1 - momentum)
+
+    def assign(self, features_nd: Tensor) -> Tensor:
+        """Return the teacher's logits over the student temperature (the authors evaluate the teacher, too)."""
+        return self._judge(features_nd) / self.config.student_temperature
+
+    def _judge(self, features: Tensor) -> Tensor:
+        logits: Tensor = (self.teacher if self.config.teacher == "average" else self.prototypes)(features)
+        return logits
+
+    def _contrast(self, projection_vbd: Tensor) -> Tensor:
+        c = self.config
+        if c.contrast == "info_nce":
+            return info_nce(projection_vbd, temperature=c.contrastive_temperature)
+        return nmf_nce(
+            projection_vbd,
+            temperature=c.contrastive_temperature,
+            mean=c.nce_mean,
+            deviation=c.nce_deviation,
+            include_positive=c.nce_form == "official",
+            mean_negatives=c.nce_form == "printed",
+        )
+
+    def _sparse_weights(self) -> tuple[Tensor, ...]:
+        """Return the matrices of tail, projection and classifier.
+
+        The authors' code also includes normalisation gains (any name with "weight"), which have no weight decay and are
+        pushed up once above 1.25; we leave them out (METHODS A16).
+        """
+        head = tuple(p for p in self.projection.parameters() if p.ndim >= 2)
+        return (*self.task.sparse_weights, *head, self.prototypes.weight)

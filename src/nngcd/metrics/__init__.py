@@ -1,0 +1,1 @@
+"""How well clusters agree with true classes; everything here takes plain arrays."""

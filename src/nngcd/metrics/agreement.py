@@ -1,0 +1,28 @@
+"""Agreement of clusters with classes that needs no matching; nan where there is no image."""
+
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+from nngcd.metrics.matching import as_ids, check_same_length, contingency
+
+
+def normalized_mutual_information(truth: ArrayLike, cluster: ArrayLike) -> float:
+    """Return the mutual information over the mean of both entropies, in [0, 1]; it grows with ever finer clusters."""
+    truth, cluster = as_ids("truth", truth), as_ids("cluster", cluster)
+    check_same_length(truth=truth, cluster=cluster)
+    return float(normalized_mutual_info_score(truth, cluster)) if truth.size else float("nan")
+
+
+def adjusted_rand_index(truth: ArrayLike, cluster: ArrayLike) -> float:
+    """Return how often two images are rightly together or apart, corrected for chance: 0 is chance, 1 perfect."""
+    truth, cluster = as_ids("truth", truth), as_ids("cluster", cluster)
+    check_same_length(truth=truth, cluster=cluster)
+    return float(adjusted_rand_score(truth, cluster)) if truth.size else float("nan")
+
+
+def purity(truth: ArrayLike, cluster: ArrayLike) -> float:
+    """Return the share of images in their cluster's most frequent class; never below the accuracy, 1 for singletons."""
+    counts = contingency(cluster, truth)
+    return float(counts.max(axis=1).sum() / counts.sum()) if counts.size else float("nan")

@@ -1,0 +1,133 @@
+"""From scores to tables: every image's category, every category's facts, and the numbers when the truth is known."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nngcd.datasets.split import UNLABELLED, Split
+from nngcd.metrics.accuracy import Accuracy, balanced_accuracy, split_accuracy, split_accuracy_v1
+from nngcd.metrics.agreement import adjusted_rand_index, normalized_mutual_information
+
+N_ALTERNATIVES = 3
+PROTOCOL = "transductive: unlabelled training images, one Hungarian match over all of them (v2), last epoch"
+
+
+def name_clusters(cluster_n: NDArray[np.int64], split: Split, n_clusters: int) -> list[str]:
+    """Return an id for each cluster: known categories keep their names, new ones are new-001, … by falling size.
+
+    The ids are given once, here, and never change meaning afterwards.
+    """
+    sizes_k = np.bincount(cluster_n[~split.is_labelled], minlength=n_clusters)
+    new = np.arange(split.n_old, n_clusters)
+    ids = [*split.class_names, *("" for _ in new)]
+    for rank, cluster in enumerate(new[np.argsort(-sizes_k[new], kind="stable")], start=1):
+        ids[cluster] = f"new-{rank:03d}"
+    return ids
+
+
+def result_table(split: Split, scores_nk: Tensor, ids: list[str]) -> pd.DataFrame:
+    """Return one row per image. A labelled image always keeps its given label; the others get their best cluster."""
+    predicted = prediction_table(scores_nk, ids, split.n_old)
+    names = np.array([*split.class_names, None], dtype=object)
+    given = pd.Series(names[split.labels], dtype="object")
+    category = given.where(pd.Series(split.is_labelled), predicted["category"])
+    return pd.DataFrame(
+        {
+            "file_name": split.table["file_name"].to_numpy(),
+            "image_id": split.table["image_id"].to_numpy(),
+            "label_given": given,
+            "category": category,
+            "label": category,
+            "status": np.where(split.is_labelled, "known", predicted["status"]),
+            "confidence": predicted["confidence"],
+            **{name: predicted[name] for name in predicted.columns if name.startswith("alt_")},
+            "split": split.table["split"].to_numpy(),
+            "group": split.table["group"].to_numpy(),
+        }
+    )
+
+
+def prediction_table(scores_nk: Tensor, ids: list[str], n_old: int) -> pd.DataFrame:
+    """Return category, status, confidence and the next best categories for each row of scores."""
+    names = np.array(ids, dtype=object)
+    n_best = min(1 + N_ALTERNATIVES, len(ids))
+    probability, cluster = (t.numpy() for t in torch.topk(scores_nk.double().softmax(-1).cpu(), n_best))
+    table = {
+        "category": names[cluster[:, 0]],
+        "status": np.where(cluster[:, 0] < n_old, "known", "new"),
+        "confidence": probability[:, 0].round(6),
+    }
+    for rank in range(1, n_best):
+        table[f"alt_{rank}"] = names[cluster[:, rank]]
+        table[f"alt_{rank}_p"] = probability[:, rank].round(6)
+    return pd.DataFrame(table)
+
+
+def category_table(results: pd.DataFrame, split: Split, ids: list[str]) -> pd.DataFrame:
+    """Return one row per category that holds images, known ones first."""
+    sizes = results["category"].value_counts()
+    labelled = results["label_given"].value_counts()
+    confidence = results.groupby("category")["confidence"].median()
+    used = [*split.class_names, *sorted(name for name in ids[split.n_old :] if sizes.get(name, 0))]
+    return pd.DataFrame(
+        {
+            "id": used,
+            "name": used,
+            "kind": ["known" if i < split.n_old else "new" for i in range(len(used))],
+            "size": [int(sizes.get(name, 0)) for name in used],
+            "labelled": [int(labelled.get(name, 0)) for name in used],
+            "median_confidence": [round(float(confidence.get(name, math.nan)), 4) for name in used],
+        }
+    )
+
+
+def describe(split: Split, results: pd.DataFrame) -> dict[str, object]:
+    """Return what was found, in numbers a sentence can be made of."""
+    sorted_ = results[~split.is_labelled]
+    new_sizes = sorted_.loc[sorted_["status"] == "new", "category"].value_counts()
+    return {
+        "n_images": len(results),
+        "n_labelled": split.n_labelled,
+        "n_unlabelled": split.n_unlabelled,
+        "n_known_categories": split.n_old,
+        "n_unlabelled_known": int((sorted_["status"] == "known").sum()),
+        "n_unlabelled_new": int(new_sizes.sum()),
+        "n_new_categories": len(new_sizes),
+        "largest_new": new_sizes.index[0] if len(new_sizes) else None,
+        "largest_new_size": int(new_sizes.iloc[0]) if len(new_sizes) else 0,
+        "largest_share": round(float(sorted_["category"].value_counts(normalize=True).iloc[0]), 4) if len(sorted_) else 0.0,
+        "median_confidence": round(float(sorted_["confidence"].median()), 4) if len(sorted_) else None,
+        "n_unreadable": len(split.problems),
+    }
+
+
+def score(true_class: NDArray[np.int64], cluster: NDArray[np.int64], is_old: NDArray[np.bool_]) -> dict[str, object]:
+    """Return every metric of clusters against true classes, in per cent, with the protocol they belong to."""
+    return {
+        "protocol": PROTOCOL,
+        "n_scored": len(true_class),
+        "accuracy": _per_cent(split_accuracy(true_class, cluster, is_old)),
+        "accuracy_v1": _per_cent(split_accuracy_v1(true_class, cluster, is_old)),
+        "balanced_accuracy": _per_cent(balanced_accuracy(true_class, cluster, is_old)),
+        "nmi": round(100 * normalized_mutual_information(true_class, cluster), 2),
+        "ari": round(100 * adjusted_rand_index(true_class, cluster), 2),
+        "n_true_classes": len(np.unique(true_class)),
+        "n_clusters_used": len(np.unique(cluster)),
+    }
+
+
+def unlabelled(split: Split) -> NDArray[np.bool_]:
+    """Return which images were unlabelled: the ones every accuracy is about."""
+    return split.labels == UNLABELLED
+
+
+def _per_cent(accuracy: Accuracy) -> dict[str, float | None]:
+    """Return the parts in per cent; None where there is nothing to score."""
+    return {name: None if math.isnan(part) else round(100 * part, 2) for name, part in asdict(accuracy).items()}

@@ -1,0 +1,75 @@
+"""What a run writes into its folder, file by file; the summary comes last and marks the run as complete."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+from torch import Tensor
+
+from nngcd import settings as settings_module
+from nngcd.core.environment import environment, now
+from nngcd.core.errors import DataError
+from nngcd.core.files import read_json, write_json, write_table, write_tensors, write_yaml
+from nngcd.core.run_folder import RunFolder
+from nngcd.datasets.split import Split, Truth
+from nngcd.results import category_table, describe, result_table, score
+from nngcd.settings import Settings
+from nngcd.training.model import Model
+
+
+def write_inputs(run: RunFolder, split: Split, settings: Settings) -> None:
+    """Write settings, data and environment before the long work begins.
+
+    Raises:
+        DataError: the folder holds an unfinished run on other images or labels.
+    """
+    if run.environment.is_file() and (before := read_json(run.environment)["split_hash"]) != split.fingerprint:
+        raise DataError(
+            f"cannot resume {run.path}: its images or labels have changed since it was started "
+            f"(split hash {before[:8]}, now {split.fingerprint[:8]}). Start a new run."
+        )
+    write_yaml(run.config, settings_module.to_values(settings))
+    names = np.array([*split.class_names, None], dtype=object)
+    manifest = split.table.assign(label_given=pd.Series(names[split.labels], dtype="string"))
+    write_table(run.manifest, manifest)
+    write_table(run.split, manifest[["image_id", "file_name", "label_given"]])
+    columns = [field.name for field in dataclasses.fields(split.problems[0])] if split.problems else ["file_name"]
+    write_table(run.problems, pd.DataFrame([dataclasses.asdict(p) for p in split.problems], columns=columns))
+    write_json(run.environment, environment() | {"split_hash": split.fingerprint})
+
+
+def write_outputs(
+    run: RunFolder, split: Split, model: Model, categories: list[str], features_nd: Tensor, scores_nk: Tensor
+) -> None:
+    """Write results, categories, features and the model."""
+    results = result_table(split, scores_nk, categories)
+    write_table(run.results, results)
+    write_table(run.results_csv, results)
+    write_table(run.categories, category_table(results, split, categories))
+    write_tensors(run.features, {"features_nd": features_nd.half()})
+    model.save(run.model, categories)
+
+
+def write_summary(
+    run: RunFolder, split: Split, truth: Truth | None, settings: Settings, scores_nk: Tensor, seconds: float
+) -> None:
+    """Write the final numbers with the protocol they belong to."""
+    summary: dict[str, object] = {
+        "method": settings.method,
+        "preset": settings.preset,
+        "effort": settings.effort,
+        "backbone": "features" if split.images is None else settings.backbone,
+        "seed": settings.seed,
+        "k": settings.k,
+        "split_hash": split.fingerprint,
+        **describe(split, pd.read_parquet(run.results)),
+        "seconds": round(seconds, 1),
+        "finished": now(),
+    }
+    if truth is not None:
+        unlabelled = ~split.is_labelled
+        cluster = scores_nk.argmax(-1).numpy()[unlabelled]
+        summary["scores"] = score(truth.classes[unlabelled], cluster, truth.is_old[unlabelled])
+    write_json(run.summary, summary)

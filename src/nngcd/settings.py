@@ -1,0 +1,119 @@
+"""The settings of a run: recipe, effort, file and flags laid over each other, checked, and written as one YAML file."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any, Literal
+
+import yaml
+
+from nngcd.core import config
+from nngcd.core.components import find_component
+from nngcd.core.errors import ConfigError, did_you_mean
+from nngcd.training.loop import Config as TrainingConfig
+from nngcd.views import Config as ViewsConfig
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """Everything that decides a result; `config.yaml` in the run folder is this and nothing else."""
+
+    data: str = ""
+    """Folder, manifest or array file, or the name of a data set."""
+    dataset: str | None = None
+    """How to read the data: the name of a file in `nngcd/datasets`; found out from the data when absent."""
+    method: str = "nngcd"
+    """The name of a file in `nngcd/methods`."""
+    preset: str = "default"
+    """Which recipe the settings start from: default, paper or official."""
+    effort: Literal["quick", "normal", "full"] = "quick"
+    """How much work: frozen features (minutes on a CPU), last block trained, or the paper's recipe."""
+    k: int | None = None
+    """Number of categories, known and new together; when absent, the data set must know it."""
+    seed: int = 0
+    """Seed of everything random in the run."""
+    backbone: str = "efficientnet_lite0"
+    """The name of a file in `nngcd/backbones`, or of any timm model."""
+    weights: str | None = None
+    """Local .safetensors or .pth file with the backbone's weights; otherwise they come with the backbone."""
+    tail_blocks: int = 1
+    """Blocks (ViT) or stages (CNN) at the end of the backbone that efforts normal and full train."""
+    image_size: int | None = None
+    """Side of the square crop in pixels; when absent, the data set's or else the backbone's own."""
+    device: str = "auto"
+    """auto, cpu, cuda or mps."""
+    precision: str = "auto"
+    """auto, 32-true, 16-mixed or bf16-mixed."""
+    workers: int | None = None
+    """Image-reading processes; when absent, one per core."""
+    views: ViewsConfig = field(default_factory=ViewsConfig)
+    """Which views of an image are compared."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """Optimiser and schedule."""
+    loss: Any = None
+    """The method's own settings: the `Config` in its file."""
+
+    def __post_init__(self) -> None:
+        if self.k is not None and self.k < 1:
+            raise ConfigError("k", self.k, "must be at least 1")
+        if self.tail_blocks < 1:
+            raise ConfigError("tail_blocks", self.tail_blocks, "must be at least 1")
+
+
+def resolve(values: config.Values) -> Settings:
+    """Return checked settings: the preset's recipe, then the effort, then `values` (file and flags), later ones winning.
+
+    Raises:
+        ConfigError: an unknown name or an impossible value.
+    """
+    chosen = {"method": "nngcd", "preset": "default", "effort": "quick"} | values
+    method_config = find_component("nngcd.methods", chosen["method"], "Method").Config
+    layers = [
+        _recipe(chosen["method"], chosen["preset"], chosen.get("dataset") or chosen.get("data", "")),
+        _effort(chosen["effort"], {f.name for f in dataclasses.fields(method_config)}),
+        chosen,
+    ]
+    merged = config.merge(*layers)
+    loss = config.build(method_config, _group(merged.pop("loss", None)))
+    return dataclasses.replace(config.build(Settings, merged), loss=loss)
+
+
+def to_values(settings: Settings) -> config.Values:
+    """Return the settings as plain nested values, the content of config.yaml."""
+    values = config.to_values(dataclasses.replace(settings, loss=None))
+    return values | {"loss": config.to_values(settings.loss)}
+
+
+def _group(values: object) -> config.Values:
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise ConfigError("loss", values, "is a group of settings, for example loss.entropy_weight=2")
+    return values
+
+
+def _recipe(method: str, preset: str, dataset: str) -> config.Values:
+    """Return a preset's values with those of the data set, if it has its own, laid over them."""
+    folder = resources.files("nngcd") / "recipes" / method
+    if not folder.is_dir():
+        return {}
+    presets = sorted(p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml"))
+    if preset not in presets:
+        hint = did_you_mean(preset, presets)
+        raise ConfigError("preset", preset, f"{method} has no such preset.{hint} There are: {', '.join(presets)}")
+    values: config.Values = yaml.safe_load((folder / f"{preset}.yaml").read_text(encoding="utf-8")) or {}
+    special = values.pop("datasets", {}).get(dataset, {})
+    return config.merge(values, special)
+
+
+def _effort(effort: str, loss_names: set[str]) -> config.Values:
+    """Return an effort's values; a loss setting counts only for methods that have it."""
+    efforts = yaml.safe_load((resources.files("nngcd") / "recipes" / "efforts.yaml").read_text(encoding="utf-8"))
+    if effort not in efforts:
+        hint = did_you_mean(effort, efforts)
+        raise ConfigError("effort", effort, f"no such effort.{hint} There are: {', '.join(efforts)}")
+    values = config.merge(efforts[effort])
+    loss = {name: value for name, value in values.pop("loss", {}).items() if name in loss_names}
+    return values | {"loss": loss}

@@ -1,0 +1,40 @@
+"""Checkpoints: the whole state of training in one safetensors file, replaced atomically after every epoch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from nngcd.core.files import read_tensors, write_tensors
+from nngcd.training.learner import Learner
+
+MODEL, MOMENTUM = "model.", "momentum."
+
+
+def save_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimizer, n_epochs_done: int) -> None:
+    """Write model, optimiser momentum and the number of finished epochs.
+
+    No random state is needed: generators are derived from seed, purpose and epoch (core.seeds).
+    """
+    tensors = {MODEL + name: tensor for name, tensor in learner.state_dict().items()}
+    tensors |= {MOMENTUM + name: buffer for name, buffer in _momentum(learner, optimiser).items()}
+    write_tensors(path, tensors, {"epochs_done": str(n_epochs_done)})
+
+
+def load_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimizer) -> int:
+    """Restore what `save_checkpoint` wrote and return the number of finished epochs; 0 when there is no checkpoint."""
+    if not path.is_file():
+        return 0
+    tensors, metadata = read_tensors(path)
+    learner.load_state_dict({n.removeprefix(MODEL): t for n, t in tensors.items() if n.startswith(MODEL)})
+    for name, parameter in learner.named_parameters():
+        if MOMENTUM + name in tensors:
+            optimiser.state[parameter]["momentum_buffer"] = tensors[MOMENTUM + name].to(parameter.device)
+    return int(metadata["epochs_done"])
+
+
+def _momentum(learner: Learner, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    buffers = {name: optimiser.state[p].get("momentum_buffer") for name, p in learner.named_parameters()}
+    return {name: buffer for name, buffer in buffers.items() if buffer is not None}

@@ -1,0 +1,133 @@
+"""The training loop: short, the same for every method, and resumable after any epoch."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from nngcd.core.errors import ConfigError, TrainingError
+from nngcd.core.progress import Progress
+from nngcd.core.run_folder import RunFolder
+from nngcd.core.schedules import cosine_learning_rate
+from nngcd.methods.contract import Moment
+from nngcd.training.checkpoint import load_checkpoint, save_checkpoint
+from nngcd.training.learner import Learner
+from nngcd.training.sources import Source
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config:
+    """How to train; the same for all methods unless a recipe says otherwise."""
+
+    epochs: int = 200
+    """Passes over the data; each draws as many images as there are, labelled and unlabelled in equal parts."""
+    batch_size: int = 128
+    """Images per step; each comes in two views."""
+    learning_rate: float = 0.1
+    """Start of the cosine schedule."""
+    final_learning_rate: float = 1e-3
+    """End of the schedule, as a fraction of its start."""
+    momentum: float = 0.9
+    """Momentum of SGD."""
+    weight_decay: float = 5e-5
+    """Weight decay of matrices; biases and normalisation gains have none."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"training.{name}", getattr(self, name), "must be at least 1")
+        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise ConfigError("training.learning_rate", self.learning_rate, "must be positive")
+        if self.weight_decay < 0:
+            raise ConfigError("training.weight_decay", self.weight_decay, "must not be negative")
+
+
+def train(
+    learner: Learner, source: Source, config: Config, *, fabric: Fabric, run: RunFolder | None, progress: Progress
+) -> None:
+    """Train the learner in place; with a run folder it logs and checkpoints each epoch and goes on where it stopped.
+
+    Raises:
+        TrainingError: the loss is no longer finite; the checkpoint of the last whole epoch stays.
+    """
+    optimiser = torch.optim.SGD(_parameter_groups(learner, config), config.learning_rate, momentum=config.momentum)
+    first = load_checkpoint(run.checkpoint, learner, optimiser) if run else 0
+    if run:
+        run.forget_metrics_from(first)
+    module, wrapped = fabric.setup(learner, optimiser, move_to_device=True)
+    progress.start("training", config.epochs)
+    progress.advance(first)
+    for epoch in range(first, config.epochs):
+        started = time.perf_counter()
+        _set_learning_rate(optimiser, cosine_learning_rate(
+            epoch, config.epochs, config.learning_rate, config.final_learning_rate
+        ))  # fmt: skip
+        means = _train_epoch(module, wrapped, source, epoch, config.epochs, fabric)
+        if run:
+            run.append_metrics(_metrics_line(epoch, means, optimiser, time.perf_counter() - started))
+            save_checkpoint(run.checkpoint, learner, optimiser, epoch + 1)
+        progress.advance(1, f"loss {means['loss']:.3f}")
+    progress.finish()
+
+
+def _train_epoch(
+    module: Any, optimiser: Any, source: Source, epoch: int, n_epochs: int, fabric: Fabric  # noqa: ANN401 (Fabric's wrappers)
+) -> dict[str, float]:  # fmt: skip
+    """Train one epoch and return the mean of each loss term."""
+    sums: dict[str, float] = defaultdict(float)
+    n_steps = source.n_batches
+    for i, (hidden_vb, labels_b) in enumerate(source.batches(epoch)):
+        moment = Moment(epoch, n_epochs, epoch * n_steps + i, n_epochs * n_steps)
+        terms: dict[str, Tensor] = module(*fabric.to_device((hidden_vb, labels_b)), moment)
+        loss = torch.stack(list(terms.values())).sum()
+        values = {name: float(term) for name, term in terms.items()} | {"loss": float(loss)}
+        _stop_unless_finite(values, moment)
+        optimiser.zero_grad()
+        fabric.backward(loss)
+        optimiser.step()
+        module.module.method.after_step(moment)
+        for name, value in values.items():
+            sums[name] += value / n_steps
+    return dict(sums)
+
+
+def _stop_unless_finite(values: dict[str, float], moment: Moment) -> None:
+    """Stop at the first non-finite loss. The authors' code replaces such values by 0 and so hides divergence."""
+    if math.isfinite(values["loss"]):
+        return
+    bad = ", ".join(f"{name} = {value}" for name, value in values.items() if not math.isfinite(value))
+    raise TrainingError(
+        f"the loss is no longer finite in epoch {moment.epoch + 1} ({bad}). The state after epoch {moment.epoch} is kept. "
+        "Try a smaller step, --set training.learning_rate=0.03, or --set loss.sparse_weight=0 if the weights grow."
+    )
+
+
+def _parameter_groups(learner: Learner, config: Config) -> list[dict[str, Any]]:
+    trained = [p for p in learner.parameters() if p.requires_grad]
+    return [
+        {"params": [p for p in trained if p.ndim >= 2], "weight_decay": config.weight_decay},
+        {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
+    ]
+
+
+def _set_learning_rate(optimiser: torch.optim.Optimizer, learning_rate: float) -> None:
+    for group in optimiser.param_groups:
+        group["lr"] = learning_rate
+
+
+def _metrics_line(
+    epoch: int, means: dict[str, float], optimiser: torch.optim.Optimizer, seconds: float
+) -> dict[str, Any]:
+    return {
+        "epoch": epoch,
+        **{name: round(value, 6) for name, value in means.items()},
+        "learning_rate": optimiser.param_groups[0]["lr"],
+        "seconds": round(seconds, 3),
+    }

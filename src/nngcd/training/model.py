@@ -1,0 +1,132 @@
+"""A model: backbone, method and category names; built from a few facts, saved to and loaded from one folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nngcd.backbones import load_backbone
+from nngcd.backbones.backbone import Backbone, frozen
+from nngcd.backbones.features import feature_backbone
+from nngcd.core import config
+from nngcd.core.components import find_component
+from nngcd.core.errors import DataError
+from nngcd.core.files import read_json, read_tensors, write_json, write_tensors, write_text
+from nngcd.core.seeds import torch_generator
+from nngcd.methods.contract import BaseMethod, Task
+
+FORMAT = 1
+CARD = """# A category discovery model made by nngcd
+
+{method} on {backbone} (effort {effort}): {n_old} known and {n_new} new categories.
+
+Label new images with `nngcd predict RUN IMAGES --out labels.csv`, RUN being the folder above this one.
+
+| file | what it is |
+|---|---|
+| `model.safetensors` | all weights: frozen trunk, trained tail, method |
+| `config.json` | what the network is built from |
+| `preprocessor.json` | how an image becomes the network's input |
+| `categories.json` | the category of each output, known ones first |
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Blueprint:
+    """What a model is built from; with the weights it is the whole model."""
+
+    backbone: str
+    """Name of a backbone, or `features` when the input is features instead of images."""
+    effort: str
+    tail_blocks: int
+    image_size: int | None
+    method: str
+    loss: Mapping[str, Any]
+    n_features: int | None
+    """Given only when the input is features."""
+    n_clusters: int
+    n_old: int
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A backbone and a method that fit together."""
+
+    blueprint: Blueprint
+    backbone: Backbone
+    method: BaseMethod
+
+    @classmethod
+    def build(cls, blueprint: Blueprint, *, seed: int, weights: Path | None = None, pretrained: bool = True) -> Model:
+        """Return a model with the backbone's pre-trained weights and a freshly started method."""
+        backbone = _build_backbone(blueprint, weights=weights, pretrained=pretrained)
+        module = find_component("nngcd.methods", blueprint.method, "Method")
+        task = Task(
+            n_features=backbone.n_features,
+            n_clusters=blueprint.n_clusters,
+            n_old=blueprint.n_old,
+            generator=torch_generator(seed, "init"),
+            sparse_weights=tuple(backbone.sparse_weights),
+        )
+        return cls(blueprint, backbone, module.Method(config.build(module.Config, blueprint.loss), task))
+
+    def to(self, device: torch.device) -> Model:
+        """Move all parts to a device and return the model."""
+        for part in (self.backbone.trunk, self.backbone.tail, self.method):
+            part.to(device)
+        return self
+
+    @torch.no_grad()
+    def scores(self, features_nd: Tensor) -> Tensor:
+        """Return scores_nk of the categories; their softmax is the probability of each."""
+        return self.method.assign(features_nd)
+
+    def save(self, folder: Path, categories: list[str]) -> None:
+        """Write the model so that `load` needs nothing else: no download, no pickle."""
+        blueprint = self.blueprint
+        write_tensors(folder / "model.safetensors", self._state())
+        write_json(folder / "preprocessor.json", self.backbone.preprocessing.to_json())
+        write_json(folder / "categories.json", {"categories": categories, "n_known": blueprint.n_old})
+        write_text(folder / "README.md", CARD.format(**asdict(blueprint), n_new=blueprint.n_clusters - blueprint.n_old))
+        write_json(folder / "config.json", {"format": FORMAT, **asdict(blueprint)})
+
+    @classmethod
+    def load(cls, folder: Path) -> tuple[Model, list[str]]:
+        """Return a saved model and the category of each of its outputs.
+
+        Raises:
+            DataError: the folder holds no model, or one of a newer format.
+        """
+        facts = read_json(folder / "config.json")
+        if (version := facts.pop("format")) > FORMAT:
+            raise DataError(f"{folder} was written by a newer nngcd (format {version}). Upgrade: pip install -U nngcd.")
+        model = cls.build(Blueprint(**facts), seed=0, pretrained=False)
+        state, _ = read_tensors(folder / "model.safetensors")
+        for name, part in model._parts().items():
+            own = {key.removeprefix(f"{name}."): t for key, t in state.items() if key.startswith(f"{name}.")}
+            part.load_state_dict(own)
+        return model, read_json(folder / "categories.json")["categories"]
+
+    def _parts(self) -> dict[str, torch.nn.Module]:
+        return {"trunk": self.backbone.trunk, "tail": self.backbone.tail, "method": self.method}
+
+    def _state(self) -> dict[str, Tensor]:
+        return {f"{name}.{key}": t for name, part in self._parts().items() for key, t in part.state_dict().items()}
+
+
+def _build_backbone(blueprint: Blueprint, *, weights: Path | None, pretrained: bool) -> Backbone:
+    if blueprint.n_features is not None:
+        return feature_backbone(blueprint.n_features)
+    backbone = load_backbone(
+        blueprint.backbone,
+        weights=weights,
+        tail_blocks=blueprint.tail_blocks,
+        image_size=blueprint.image_size,
+        pretrained=pretrained,
+    )
+    return frozen(backbone) if blueprint.effort == "quick" else backbone

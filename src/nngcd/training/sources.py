@@ -1,0 +1,105 @@
+"""Where training gets its batches from: cached hidden states, or images read and passed through the trunk anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nngcd import views
+from nngcd.backbones.backbone import Backbone
+from nngcd.core.seeds import torch_generator
+from nngcd.datasets.split import Images
+from nngcd.loading import ViewDataset, balanced_batches, view_loader
+from nngcd.training.extraction import run_trunk
+
+
+class Source(Protocol):
+    """Gives each epoch's batches; the same seed and epoch give the same batches, whatever came before."""
+
+    @property
+    def n_batches(self) -> int:
+        """Batches per epoch."""
+        ...
+
+    def batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield (hidden_vb, labels_b) with two views per image."""
+        ...
+
+
+class _Balanced:
+    """Draws each epoch's images, labelled and unlabelled in equal parts."""
+
+    def __init__(self, labels: NDArray, *, batch_size: int, seed: int) -> None:
+        self.labels_n = torch.from_numpy(labels)
+        self.batch_size = batch_size
+        self.seed = seed
+        self.n_batches = len(self._draw(epoch=0))
+
+    def _draw(self, epoch: int) -> Tensor:
+        generator = torch_generator(self.seed, "sampler", epoch)
+        return balanced_batches(self.labels_n.numpy(), self.batch_size, generator)
+
+
+class CachedViews(_Balanced):
+    """Hidden states of a few views per image, computed once: view 0 is the centre crop, the others are random crops."""
+
+    def __init__(
+        self, hidden_nv: Tensor, labels: NDArray, recipe: views.Recipe, *, batch_size: int, seed: int
+    ) -> None:
+        super().__init__(labels, batch_size=batch_size, seed=seed)
+        self.hidden_nv = hidden_nv
+        self.recipe = recipe
+
+    def batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield (hidden_vb, labels_b), the views of each image drawn from its cached ones."""
+        generator = torch_generator(self.seed, "views", epoch)
+        for images_b in self._draw(epoch):
+            view_vb = self._draw_views(len(images_b), generator)
+            yield self.hidden_nv[images_b, view_vb].float(), self.labels_n[images_b]
+
+    def _draw_views(self, n_images: int, generator: torch.Generator) -> Tensor:
+        """Return (2, B) view numbers: two different random views, or a random one and the centre."""
+        n_random = self.hidden_nv.shape[1] - 1
+        random_vb = 1 + torch.rand(n_images, n_random, generator=generator).argsort(-1).T[:2]
+        if self.recipe == "two-random" and n_random >= 2:
+            return random_vb
+        return torch.stack([random_vb[0], torch.zeros_like(random_vb[0])])
+
+
+class OnlineViews(_Balanced):
+    """Views drawn afresh from the images in every epoch and passed through the frozen trunk."""
+
+    def __init__(
+        self,
+        images: Images,
+        labels: NDArray,
+        backbone: Backbone,
+        recipe: views.Recipe,
+        *,
+        batch_size: int,
+        seed: int,
+        may_flip: bool,
+        n_workers: int,
+    ) -> None:
+        super().__init__(labels, batch_size=batch_size, seed=seed)
+        self.images, self.backbone, self.recipe = images, backbone, recipe
+        self.may_flip, self.n_workers = may_flip, n_workers
+
+    def batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield (hidden_vb, labels_b)."""
+        n_random = 2 if self.recipe == "two-random" else 1
+        dataset = ViewDataset(
+            self.images,
+            self.backbone.preprocessing,
+            seed=self.seed,
+            n_random=n_random,
+            may_flip=self.may_flip,
+            purpose=f"train/{epoch}",
+        )
+        drawn = self._draw(epoch)
+        for images_b, views_bv in zip(drawn, view_loader(dataset, drawn, n_workers=self.n_workers), strict=True):
+            yield run_trunk(self.backbone, views_bv[:, -2:].transpose(0, 1)), self.labels_n[images_b]

@@ -1,0 +1,144 @@
+"""From an image to its views: cheap uint8 crops that travel between processes, normalised as a batch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from nngcd.core.config import build, to_values
+from nngcd.core.errors import ConfigError
+
+Recipe = Literal["two-random", "random+centre"]
+Interpolation = Literal["bicubic", "bilinear"]
+
+_RESAMPLING = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
+
+# A longer strip is cut to its middle before resizing: a 1 x 10,000 image would otherwise grow to 2 GB.
+MAX_ASPECT = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config:
+    """Which views of an image are compared."""
+
+    recipe: Recipe = "two-random"
+    """What is compared: two random views (the paper), or a random view and the centre crop (the authors' code)."""
+    n_random: int = 2
+    """Random views kept per image in effort quick."""
+
+    def __post_init__(self) -> None:
+        if self.recipe not in get_args(Recipe):
+            raise ConfigError("views.recipe", self.recipe, f"must be one of {', '.join(get_args(Recipe))}")
+        if self.n_random < 1:
+            raise ConfigError("views.n_random", self.n_random, "must be at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preprocessing:
+    """How a backbone wants its images: the transforms of the field (Resize, Crop, horizontal flip, Normalise)."""
+
+    image_size: int = 224
+    """Side of the square crop in pixels."""
+    crop_fraction: float = 0.875
+    """Crop side over the short side of the resized image, in (0, 1]; 0.875 means 224 cut out of 256."""
+    interpolation: Interpolation = "bicubic"
+    """How images are resized."""
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
+    """Mean of each colour channel, of values in [0, 1]."""
+    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    """Standard deviation of each colour channel, of values in [0, 1]."""
+
+    def __post_init__(self) -> None:
+        if self.image_size < 1:
+            raise ConfigError("image_size", self.image_size, "must be at least 1 pixel")
+        if not 0 < self.crop_fraction <= 1:
+            raise ConfigError("crop_fraction", self.crop_fraction, "must be in (0, 1]")
+        if self.interpolation not in _RESAMPLING:
+            raise ConfigError("interpolation", self.interpolation, f"must be one of {', '.join(_RESAMPLING)}")
+        if len(self.mean) != 3 or not all(math.isfinite(value) for value in self.mean):
+            raise ConfigError("mean", self.mean, "must be three finite numbers")
+        if len(self.std) != 3 or not all(math.isfinite(value) and value > 0 for value in self.std):
+            raise ConfigError("std", self.std, "must be three finite numbers above 0")
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Preprocessing:
+        """Return the preprocessing that `to_json` described."""
+        return build(cls, values)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values that JSON and YAML can hold."""
+        return to_values(self)
+
+    def resized(self, image: Image.Image) -> Image.Image:
+        """Return the image with its short side at `int(image_size / crop_fraction)` pixels; one already so is kept.
+
+        Pillow smooths before it shrinks, as torchvision's `Resize` does, so both give the same pixels.
+        """
+        image = _without_far_ends(image)
+        short = int(self.image_size / self.crop_fraction)
+        width, height = image.size
+        if min(width, height) == short:
+            return image
+        if width <= height:
+            size = (short, int(short * height / width))
+        else:
+            size = (int(short * width / height), short)
+        return image.resize(size, _RESAMPLING[self.interpolation])
+
+    def centre_view(self, image: Image.Image) -> Tensor:
+        """Return the centre crop as uint8 (3, H, W)."""
+        image = self.resized(image)
+        left, top = (round((side - self.image_size) / 2) for side in image.size)
+        return self._crop(image, left, top)
+
+    def random_view(self, image: Image.Image, generator: np.random.Generator, *, may_flip: bool) -> Tensor:
+        """Return a crop from a random place, flipped left to right half of the time, as uint8 (3, H, W)."""
+        image = self.resized(image)
+        left, top = (int(generator.integers(side - self.image_size + 1)) for side in image.size)
+        # Drawn even where flips are not allowed, so that allowing them moves no crop.
+        is_flipped = generator.random() < 0.5
+        view = self._crop(image, left, top)
+        return view.flip(-1) if may_flip and is_flipped else view
+
+    def normalise(self, views: Tensor) -> Tensor:
+        """Return uint8 views (..., 3, H, W) as float32 `(x / 255 - mean) / std`."""
+        mean = torch.tensor(self.mean, device=views.device).view(3, 1, 1)
+        std = torch.tensor(self.std, device=views.device).view(3, 1, 1)
+        return views.float().div_(255).sub_(mean).div_(std)
+
+    def _crop(self, image: Image.Image, left: int, top: int) -> Tensor:
+        crop = image.crop((left, top, left + self.image_size, top + self.image_size))
+        return torch.from_numpy(np.array(crop)).permute(2, 0, 1).contiguous()
+
+
+def feature_views(features_nd: Tensor, n_views: int, generator: torch.Generator, drop: float = 0.1) -> Tensor:
+    """Return (N, V, D) views of features that the user brings instead of images.
+
+    The first view is the feature itself; in the others each entry is set to 0 with probability `drop` and the rest are
+    divided by `1 - drop`, which keeps the expected feature.
+    """
+    if n_views < 1:
+        raise ConfigError("n_views", n_views, "must be at least 1")
+    if not 0 <= drop < 1:
+        raise ConfigError("drop", drop, "must be in [0, 1)")
+    features_nd = features_nd.float()
+    features_nvd = features_nd.unsqueeze(1).repeat(1, n_views, 1)
+    for view in range(1, n_views):
+        is_kept_nd = torch.rand(features_nd.shape, generator=generator) >= drop
+        features_nvd[:, view].mul_(is_kept_nd).div_(1 - drop)
+    return features_nvd
+
+
+def _without_far_ends(image: Image.Image) -> Image.Image:
+    longest = MAX_ASPECT * min(image.size)
+    if max(image.size) <= longest:
+        return image
+    width, height = (min(side, longest) for side in image.size)
+    left, top = (image.width - width) // 2, (image.height - height) // 2
+    return image.crop((left, top, left + width, top + height))

@@ -1,0 +1,3 @@
+from nngcd.core.torchvision_ops import make_torchvision_importable
+
+make_torchvision_importable()  # before any test here imports timm

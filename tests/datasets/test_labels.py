@@ -1,0 +1,49 @@
+import warnings
+
+import pytest
+
+from nngcd.core.errors import DataError, NngcdWarning
+from nngcd.datasets.labels import check_names, drop_contradictions, index_names, settle_unclear
+
+
+@pytest.mark.parametrize("name", ["unknown", "Other", "-1", "?", "NaN", "misc "])
+def test_unclear_names_are_asked_about_and_settled_either_way(name):
+    names = ["owl", name, name, None]
+    with pytest.raises(DataError, match=r"D08: 2 images.*unlabelled_names=.*category_names="):
+        settle_unclear(names)
+    assert settle_unclear(names, unlabelled_names=[name]) == ["owl", None, None, None]
+    assert settle_unclear(names, category_names=[name]) == names
+
+
+def test_class_names_are_sorted_and_numbers_as_numbers():
+    labels, names = index_names(["b", None, "a", "b"])
+    assert (labels.tolist(), names) == ([1, -1, 0, 1], ("a", "b"))
+    assert index_names(["10", "9", None])[1] == ("9", "10")
+    assert index_names([None])[1] == ()
+
+
+def test_nothing_to_sort_is_an_error_and_nothing_labelled_a_warning():
+    with pytest.raises(DataError, match="D06: all 2 images are labelled"):
+        check_names(["a", "b"])
+    with pytest.warns(NngcdWarning, match="D05"):
+        check_names([None, None])
+
+
+@pytest.mark.parametrize("other", ["owl ", "OWL", "o w l", "\N{FULLWIDTH LATIN SMALL LETTER O}wl"])
+def test_names_that_look_alike_are_pointed_out(other):
+    with pytest.warns(NngcdWarning, match="D07"):
+        check_names(["owl", other, None])
+
+
+def test_different_names_raise_no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_names(["owl", "fowl", "owl", None])
+
+
+def test_one_content_with_two_labels_is_used_as_unlabelled():
+    files, hashes = ["1", "2", "3", "4", "5"], ["x", "x", "y", "y", "x"]
+    with pytest.warns(NngcdWarning, match="D13: 2 images"):
+        names, problems = drop_contradictions(["owl", "crow", "owl", "owl", None], files, hashes)
+    assert names == [None, None, "owl", "owl", None]
+    assert [(problem.file_name, problem.code) for problem in problems] == [("1", "D13"), ("2", "D13")]

@@ -1,0 +1,46 @@
+import dataclasses
+
+import pytest
+
+from nngcd.core.errors import DataError
+from nngcd.datasets.published import published_names, published_split
+
+COUNTS = {
+    "cifar10": (10, 5),
+    "cifar100": (100, 80),
+    "cub": (200, 100),
+    "fgvc_aircraft": (100, 50),
+    "herbarium19": (683, 341),
+    "imagenet100": (100, 50),
+    "stanford_cars": (196, 98),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_every_benchmark_has_its_published_counts(name):
+    split = published_split(name)
+    assert (split.n_classes, len(split.old_classes)) == COUNTS[name]
+    assert list(split.old_classes) == sorted(set(split.old_classes))
+    assert 0 <= split.old_classes[0] and split.old_classes[-1] < split.n_classes
+    assert split.source.endswith(".") and split.index_meaning
+
+
+def test_all_seven_are_there_and_a_wrong_name_gets_a_suggestion():
+    assert published_names() == tuple(COUNTS)
+    with pytest.raises(DataError, match="Did you mean 'cifar10'"):
+        published_split("cifar_10")
+
+
+def test_known_members_of_the_splits():
+    assert published_split("cifar100").old_classes == tuple(range(80))
+    assert {5, 150, 199} <= set(published_split("cub").old_classes)
+    assert not {29, 20, 152} & set(published_split("cub").old_classes)
+    assert published_split("imagenet100").class_ids[0] == "n01443537"
+    assert len(set(published_split("imagenet100").class_ids)) == 100
+
+
+def test_the_fingerprint_sees_the_classes_and_not_the_words():
+    split = published_split("cub")
+    assert split.fingerprint == dataclasses.replace(split, source="elsewhere").fingerprint
+    assert split.fingerprint != dataclasses.replace(split, old_classes=split.old_classes[1:]).fingerprint
+    assert len({published_split(name).fingerprint for name in COUNTS}) == 7

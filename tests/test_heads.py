@@ -1,0 +1,144 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from nngcd.core.errors import ConfigError
+from nngcd.heads import (
+    ACTIVATIONS,
+    ProjectionHead,
+    Prototypes,
+    find_activation,
+    negative_mass,
+    non_negative_ratio,
+    rep_relu,
+)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def derivative(function, x):
+    x = x.clone().requires_grad_()
+    return torch.autograd.grad(function(x).sum(), x)[0]
+
+
+def test_rep_relu_is_relu_forward_and_gelu_backward():
+    x = torch.linspace(-4, 4, 101, dtype=torch.float64)
+    assert torch.equal(rep_relu(x), F.relu(x))
+    assert torch.equal(derivative(rep_relu, x), derivative(F.gelu, x))
+    assert (derivative(rep_relu, x)[x < -0.1] != 0).all()
+
+
+def test_which_activations_are_non_negative():
+    x = torch.linspace(-8, 8, 1601, dtype=torch.float64)
+    minima = {name: float(activation(x).min()) for name, activation in ACTIVATIONS.items()}
+    assert {name for name, minimum in minima.items() if minimum < 0} == {"gelu", "silu", "identity"}
+    assert minima["gelu"] == pytest.approx(-0.16997, abs=1e-5)
+    assert float(x[ACTIVATIONS["gelu"](x).argmin()]) == pytest.approx(-0.75, abs=0.011)
+
+
+def test_activation_values_by_hand():
+    one = torch.tensor(1.0, dtype=torch.float64)
+    expected = {
+        "gelu": (1 + math.erf(1 / math.sqrt(2))) / 2,
+        "rep_relu": 1,
+        "relu": 1,
+        "silu": 1 / (1 + math.exp(-1)),
+        "softplus": math.log(1 + math.e),
+        "sigmoid": 1 / (1 + math.exp(-1)),
+        "identity": 1,
+    }
+    assert {name: float(find_activation(name)(one)) for name in ACTIVATIONS} == pytest.approx(expected)
+
+
+def test_an_unknown_activation_is_named_with_its_neighbour():
+    with pytest.raises(ConfigError, match=r"activation = 'rep_rel': no such activation. Did you mean 'rep_relu'\?"):
+        ProjectionHead(4, activation="rep_rel", generator=generator())
+
+
+def test_projection_is_three_layers_and_the_activation():
+    head = ProjectionHead(6, n_hidden=5, n_out=4, activation="relu", generator=generator())
+    x = torch.randn(2, 3, 6, generator=generator(1))
+    first, second, third = (head.mlp[i] for i in (0, 2, 4))
+    expected = F.relu(third(F.gelu(second(F.gelu(first(x))))))
+    assert torch.equal(head(x), expected)
+    names = {name for name, _ in head.named_parameters()}
+    assert names == {f"mlp.{i}.{kind}" for i in (0, 2, 4) for kind in ("weight", "bias")}
+
+
+def test_projection_starts_small_without_bias():
+    head = ProjectionHead(768, generator=generator())
+    assert [tuple(head.mlp[i].weight.shape) for i in (0, 2, 4)] == [(2048, 768), (2048, 2048), (256, 2048)]
+    for i in (0, 2, 4):
+        assert float(head.mlp[i].weight.detach().std()) == pytest.approx(0.02, rel=0.01)
+        assert not head.mlp[i].bias.any()
+
+
+@pytest.mark.parametrize(
+    "make", [lambda g: ProjectionHead(8, n_hidden=7, n_out=6, generator=g), lambda g: Prototypes(8, 5, generator=g)]
+)
+def test_only_the_given_generator_is_drawn_from(make):
+    before = torch.get_rng_state()
+    one, same, other = make(generator(0)), make(generator(0)), make(generator(1))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), same.parameters(), strict=True))
+    assert not torch.equal(next(one.parameters()), next(other.parameters()))
+
+
+def test_logits_are_cosines_by_hand():
+    prototypes = Prototypes(2, 2, generator=generator()).double()
+    prototypes.weight.data = torch.tensor([[2.0, 0.0], [3.0, 4.0]], dtype=torch.float64)
+    logits = prototypes(torch.tensor([[0.0, 5.0], [-1.0, 0.0]], dtype=torch.float64))
+    assert torch.allclose(logits, torch.tensor([[0.0, 0.8], [-1.0, -0.6]], dtype=torch.float64))
+
+
+def test_prototypes_start_as_torch_starts_linear_layers():
+    weight = Prototypes(768, 200, generator=generator()).weight.detach()
+    assert float(weight.abs().max()) <= 1 / math.sqrt(768)
+    assert float(weight.norm(dim=1).mean()) == pytest.approx(1 / math.sqrt(3), rel=0.01)
+
+
+def test_prototypes_equal_the_authors_weight_norm_in_value_and_gradient():
+    ours = Prototypes(6, 4, generator=generator()).double()
+    theirs = nn.utils.parametrizations.weight_norm(nn.Linear(6, 4, bias=False).double())
+    theirs.parametrizations.weight.original0.data.fill_(1)
+    theirs.parametrizations.weight.original1.data.copy_(ours.weight.data)
+    x_vbd = torch.randn(2, 3, 6, dtype=torch.float64, generator=generator(1))
+    target_vbk = torch.randn(2, 3, 4, dtype=torch.float64, generator=generator(2))
+    logits, expected = ours(x_vbd), theirs(F.normalize(x_vbd, dim=-1))
+    assert torch.allclose(logits, expected, atol=1e-14, rtol=0)
+    ((logits - target_vbk) ** 2).sum().backward()
+    ((expected - target_vbk) ** 2).sum().backward()
+    assert torch.allclose(ours.weight.grad, theirs.parametrizations.weight.original1.grad, atol=1e-12, rtol=0)
+
+
+def test_a_shorter_prototype_learns_faster():
+    ours = Prototypes(6, 1, generator=generator()).double()
+    x = torch.randn(3, 6, dtype=torch.float64, generator=generator(1))
+    gradient = torch.autograd.grad(ours(x).sum(), ours.weight)[0]
+    ours.weight.data /= 10
+    assert torch.allclose(torch.autograd.grad(ours(x).sum(), ours.weight)[0], gradient * 10)
+
+
+def test_a_zero_feature_has_zero_logits():
+    assert not Prototypes(6, 4, generator=generator())(torch.zeros(1, 6)).any()
+
+
+def test_shares_of_negative_entries_by_hand():
+    x = torch.tensor([[1.0, -2.0], [0.0, 5.0]], requires_grad=True)
+    assert non_negative_ratio(x) == 3 / 4
+    assert negative_mass(x) == pytest.approx(2 / 8)
+    assert negative_mass(torch.zeros(2, 2)) == 0
+    assert non_negative_ratio(torch.zeros(2, 2)) == 1
+
+
+def test_a_fresh_gelu_projection_is_far_from_non_negative():
+    x = torch.randn(64, 768, generator=generator(1))
+    gelu = ProjectionHead(768, generator=generator())(x)
+    assert negative_mass(gelu) == pytest.approx(0.44, abs=0.03)
+    assert non_negative_ratio(gelu) == pytest.approx(0.5, abs=0.05)
+    assert non_negative_ratio(ProjectionHead(768, activation="rep_relu", generator=generator())(x)) == 1
