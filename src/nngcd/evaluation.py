@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from nngcd.datasets.split import Truth
 from nngcd.results import score
 
 
-def evaluate(run: RunFolder, truth_file: Path | None = None) -> dict[str, object]:
+def evaluate(run: RunFolder, truth_file: Path | None = None) -> dict[str, Any]:
     """Return all scores of a run's unlabelled images.
 
     Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from nngcd import run_files
 from nngcd.core.device import choose_device, choose_precision, choose_workers
-from nngcd.core.errors import ConfigError, DataError
+from nngcd.core.errors import ConfigError, DataError, NngcdWarning
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.seeds import torch_generator
@@ -86,12 +87,17 @@ def fit(
 def number_of_clusters(split: Split, settings: Settings) -> int:
     """Return K, checked against the data before any long work begins."""
     if split.n_unlabelled == 0:
-        raise DataError(f"all {len(split)} images are labelled; there is nothing to sort.")
+        raise DataError(f"D06: all {len(split):,} images are labelled; nothing to sort. Add images without a label.")
+    if split.n_labelled == 0:
+        text = "D05: no labels: grouping only. Accuracy cannot be measured; naming a few categories helps a lot."
+        warnings.warn(text, NngcdWarning, stacklevel=2)
     k = settings.k or split.n_classes
     if k is None:
         raise ConfigError("k", None, "say how many categories there are, known and new together, for example --k 30")
     if k < split.n_old:
-        raise ConfigError("k", k, f"{split.n_old} categories are labelled; K counts known and new, so it cannot be less")
+        raise ConfigError(
+            "k", k, f"{split.n_old} categories are labelled; K counts known and new, so it cannot be less"
+        )
     if k > len(split):
         raise ConfigError("k", k, f"there are only {len(split)} images")
     return k
@@ -143,9 +149,7 @@ def _source(model: Model, split: Split, settings: Settings, hidden_nv: Tensor | 
     )  # fmt: skip
 
 
-def _features(
-    model: Model, split: Split, settings: Settings, hidden_nv: Tensor | None, progress: Progress
-) -> Tensor:
+def _features(model: Model, split: Split, settings: Settings, hidden_nv: Tensor | None, progress: Progress) -> Tensor:
     """Return the trained features of every image's centre view."""
     if hidden_nv is not None:
         return run_tail(model.backbone, hidden_nv[:, 0])

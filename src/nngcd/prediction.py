@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pandas as pd
 import torch
 
@@ -50,7 +52,7 @@ def predict_with(
 
 def features_of(
     model: Model, split: Split, *, workers: int | None = None, progress: Progress | None = None
-) -> list[torch.Tensor]:
+) -> Iterable[torch.Tensor]:
     """Return the trained features of a split's images or features, in pieces and in order."""
     wants_features = model.blueprint.n_features is not None
     if wants_features != (split.features_nvd is not None):

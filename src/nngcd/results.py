@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nngcd.datasets.split import UNLABELLED, Split
+from nngcd.datasets.split import Split
 from nngcd.metrics.accuracy import Accuracy, balanced_accuracy, split_accuracy, split_accuracy_v1
 from nngcd.metrics.agreement import adjusted_rand_index, normalized_mutual_information
 
@@ -102,13 +103,15 @@ def describe(split: Split, results: pd.DataFrame) -> dict[str, object]:
         "n_new_categories": len(new_sizes),
         "largest_new": new_sizes.index[0] if len(new_sizes) else None,
         "largest_new_size": int(new_sizes.iloc[0]) if len(new_sizes) else 0,
-        "largest_share": round(float(sorted_["category"].value_counts(normalize=True).iloc[0]), 4) if len(sorted_) else 0.0,
+        "largest_share": round(float(sorted_["category"].value_counts(normalize=True).iloc[0]), 4)
+        if len(sorted_)
+        else 0.0,
         "median_confidence": round(float(sorted_["confidence"].median()), 4) if len(sorted_) else None,
         "n_unreadable": len(split.problems),
     }
 
 
-def score(true_class: NDArray[np.int64], cluster: NDArray[np.int64], is_old: NDArray[np.bool_]) -> dict[str, object]:
+def score(true_class: NDArray[np.int64], cluster: NDArray[np.int64], is_old: NDArray[np.bool_]) -> dict[str, Any]:
     """Return every metric of clusters against true classes, in per cent, with the protocol they belong to."""
     return {
         "protocol": PROTOCOL,
@@ -121,11 +124,6 @@ def score(true_class: NDArray[np.int64], cluster: NDArray[np.int64], is_old: NDA
         "n_true_classes": len(np.unique(true_class)),
         "n_clusters_used": len(np.unique(cluster)),
     }
-
-
-def unlabelled(split: Split) -> NDArray[np.bool_]:
-    """Return which images were unlabelled: the ones every accuracy is about."""
-    return split.labels == UNLABELLED
 
 
 def _per_cent(accuracy: Accuracy) -> dict[str, float | None]:

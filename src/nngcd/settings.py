@@ -63,7 +63,7 @@ class Settings:
 
 
 def resolve(values: config.Values) -> Settings:
-    """Return checked settings: the preset's recipe, then the effort, then `values` (file and flags), later ones winning.
+    """Return checked settings: the preset's recipe, over it the effort, and over both `values` (file and flags).
 
     Raises:
         ConfigError: an unknown name or an impossible value.

@@ -83,8 +83,7 @@ def test_npz_is_read(tmp_path):
     assert truth is None
     assert (split.name, split.class_names, split.labels.tolist()) == ("birds", ("crow", "owl"), [1, 0, -1])
     np.savez(tmp_path / "plain.npz", X=np.zeros((3, 2)))
-    with pytest.warns(NngcdWarning, match="D05"):
-        assert load(tmp_path / "plain.npz")[0].n_labelled == 0
+    assert load(tmp_path / "plain.npz")[0].n_labelled == 0
 
 
 def test_npz_that_cannot_be_used_says_why(tmp_path):
@@ -98,9 +97,6 @@ def test_npz_that_cannot_be_used_says_why(tmp_path):
         load(path)
     np.savez(path, X=np.zeros((2, 2)), y=np.array(["owl", None], dtype=object))
     with pytest.raises(DataError, match="not as Python objects"):
-        load(path)
-    np.savez(path, X=np.zeros((2, 2)), y=np.array([0, 1]))
-    with pytest.raises(DataError, match="D06"):
         load(path)
     path.write_bytes(b"no zip")
     with pytest.raises(DataError, match="D17"):

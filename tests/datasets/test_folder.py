@@ -68,17 +68,17 @@ def test_wrong_upper_case_and_missing_extensions_are_read_by_content(birds, save
     assert all(split.images.open(index).size == (6, 8) for index in range(len(split)))
 
 
-def test_only_unlabelled_goes_on_with_a_notice(tmp_path, save_image):
-    save_image(tmp_path / "a.png")
-    with pytest.warns(NngcdWarning, match="D05"):
-        split, _ = load(tmp_path)
+def test_only_unlabelled_and_only_labelled_can_be_read(tmp_path, save_image):
+    save_image(tmp_path / "loose" / "a.png")
+    save_image(tmp_path / "named" / "owl" / "a.png")
+    assert load(tmp_path / "loose", use_labels=True)[0].labels.tolist() == [-1]
+    assert load(tmp_path / "named")[0].labels.tolist() == [0]
+
+
+def test_labels_can_be_left_aside_even_unclear_ones(tmp_path, save_image):
+    save_image(tmp_path / "unknown" / "a.png")
+    split, _ = load(tmp_path, use_labels=False)
     assert (split.class_names, split.labels.tolist()) == ((), [-1])
-
-
-def test_only_labelled_stops(tmp_path, save_image):
-    save_image(tmp_path / "owl" / "a.png")
-    with pytest.raises(DataError, match="D06"):
-        load(tmp_path)
 
 
 def test_hidden_files_are_ignored_quietly(birds, save_image):

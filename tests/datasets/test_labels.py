@@ -3,7 +3,7 @@ import warnings
 import pytest
 
 from nngcd.core.errors import DataError, NngcdWarning
-from nngcd.datasets.labels import check_names, drop_contradictions, index_names, settle_unclear
+from nngcd.datasets.labels import drop_contradictions, index_names, settle_unclear, warn_of_alike
 
 
 @pytest.mark.parametrize("name", ["unknown", "Other", "-1", "?", "NaN", "misc "])
@@ -22,23 +22,16 @@ def test_class_names_are_sorted_and_numbers_as_numbers():
     assert index_names([None])[1] == ()
 
 
-def test_nothing_to_sort_is_an_error_and_nothing_labelled_a_warning():
-    with pytest.raises(DataError, match="D06: all 2 images are labelled"):
-        check_names(["a", "b"])
-    with pytest.warns(NngcdWarning, match="D05"):
-        check_names([None, None])
-
-
 @pytest.mark.parametrize("other", ["owl ", "OWL", "o w l", "\N{FULLWIDTH LATIN SMALL LETTER O}wl"])
 def test_names_that_look_alike_are_pointed_out(other):
     with pytest.warns(NngcdWarning, match="D07"):
-        check_names(["owl", other, None])
+        warn_of_alike(["owl", other, None])
 
 
 def test_different_names_raise_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_names(["owl", "fowl", "owl", None])
+        warn_of_alike(["owl", "fowl", "owl", None])
 
 
 def test_one_content_with_two_labels_is_used_as_unlabelled():

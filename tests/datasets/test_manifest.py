@@ -3,7 +3,7 @@ import unicodedata
 import pandas as pd
 import pytest
 
-from nngcd.core.errors import DataError, NngcdWarning
+from nngcd.core.errors import DataError
 from nngcd.datasets.manifest import load
 
 TABLE = "file_name,label\nimg/a.png,owl\nimg/b.png,crow\nimg/c.png,\n"
@@ -170,11 +170,9 @@ def test_other_files_are_refused(write, tmp_path):
         load(None)
 
 
-def test_nothing_labelled_or_nothing_to_sort(write):
-    with pytest.warns(NngcdWarning, match="D05"):
-        load(write("file_name,label\nimg/a.png,\nimg/b.png\n"))
-    with pytest.raises(DataError, match="D06"):
-        load(write("file_name,label\nimg/a.png,owl\n"))
+def test_labels_can_be_left_aside_even_unclear_ones(write):
+    split, _ = load(write("file_name,label\nimg/a.png,unknown\nimg/b.png,owl\n"), use_labels=False)
+    assert (split.class_names, split.n_labelled) == ((), 0)
 
 
 def test_both_spellings_of_an_accent_find_the_file(write, tmp_path, save_image):

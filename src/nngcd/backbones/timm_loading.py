@@ -11,7 +11,7 @@ from torch import nn
 
 from nngcd.backbones.backbone import Backbone
 from nngcd.backbones.hub import check_pre_training, pretrained_timm
-from nngcd.backbones.timm_models import split_timm
+from nngcd.backbones.timm_models import FOLDABLE, split_timm
 from nngcd.backbones.weights import fingerprint, load_weights
 from nngcd.core.errors import ConfigError
 from nngcd.core.torchvision_ops import make_torchvision_importable
@@ -49,7 +49,7 @@ def load_timm(
         check_image_size(network, name, image_size)
         set_image_size(network, image_size)
     if not hasattr(network, "patch_embed"):
-        # Convolutions on a CPU are 1.4 to 4 times as fast with the channels last.
+        # Measured with efficientnet_lite0 on two CPU cores: 1.5 times as fast in batches of 8, 1.8 in batches of 64.
         network.to(memory_format=torch.channels_last)
     return Backbone(
         name=name,
@@ -58,6 +58,7 @@ def load_timm(
         preprocessing=preprocessing_of(network, image_size),
         n_features=int(network.head_hidden_size),
         fingerprint=fingerprint(network),
+        may_fold=type(network) in FOLDABLE,
     )
 
 

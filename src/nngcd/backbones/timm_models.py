@@ -34,6 +34,9 @@ class Stages:
     final_norm: str = ""
 
 
+# Networks whose children stand in the order of the data, as folding needs it; equality is tested for each.
+FOLDABLE = (EfficientNet, MobileNetV3, ResNet, RegNet)
+
 # The children of a transformer that come after its blocks.
 READOUT = ("norm", "attn_pool", "fc_norm", "head_drop", "head", "head_dist")
 

@@ -46,6 +46,7 @@ def load_lite(name: str, weights: Path | None, *, tail_blocks: int, image_size: 
         preprocessing=Preprocessing(image_size=image_size, mean=(127 / 255,) * 3, std=(128 / 255,) * 3),
         n_features=network.num_features,
         fingerprint=fingerprint(network),
+        may_fold=True,
     )
 
 

@@ -58,7 +58,9 @@ def main() -> None:
         sys.exit(EXIT_INTERRUPTED)
     except Exception:  # noqa: BLE001 (whatever else happens is our bug, and is shown as one)
         traceback.print_exc()
-        ERRORS.print("\nThis is a bug in nngcd. Please report it with the lines above and the output of `nngcd doctor`.")
+        ERRORS.print(
+            "\nThis is a bug in nngcd. Please report it with the lines above and the output of `nngcd doctor`."
+        )
         sys.exit(EXIT_BUG)
 
 

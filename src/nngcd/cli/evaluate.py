@@ -38,5 +38,6 @@ def evaluate(
     ]
     say_table(["per cent", "All", "Old", "New"], rows)
     say(f"NMI {scores['nmi']:.1f}   ARI {scores['ari']:.1f}")
-    say(f"{scores['n_clusters_used']} clusters used, {scores['n_true_classes']} true classes, {scores['n_scored']} images")
+    counts = f"{scores['n_clusters_used']} clusters used, {scores['n_true_classes']} true classes"
+    say(f"{counts}, {scores['n_scored']} images")
     say(f"Protocol: {scores['protocol']}")

@@ -27,27 +27,27 @@ from nngcd.settings import Settings, resolve
 
 
 def fit(  # noqa: PLR0913 (one parameter per flag)
-    data: Annotated[str | None, typer.Argument(metavar="[DATA]", help="Folder of images, manifest (.csv, .parquet), arrays (.npz), or a name: digits.")] = None,
+    data: options.OptionalData = None,
     dataset: options.Dataset = None,
     k: Annotated[int | None, typer.Option("--k", min=1, help="Number of categories, known and new together.")] = None,
     method: Annotated[str | None, typer.Option(help="nngcd, simgcd or kmeans. (default: nngcd)")] = None,
-    effort: Annotated[str | None, typer.Option(help="quick, normal or full. (default: quick on a CPU, else normal)")] = None,
+    effort: Annotated[str | None, typer.Option(help="quick, normal or full. (default: quick on a CPU)")] = None,
     preset: Annotated[str | None, typer.Option(help="default, paper or official.")] = None,
     backbone: Annotated[str | None, typer.Option(help="efficientnet_lite0, _lite1, _lite2 or any timm model.")] = None,
     weights: Annotated[str | None, typer.Option(help="Local weights of the backbone (.safetensors, .pth).")] = None,
-    image_size: Annotated[int | None, typer.Option(min=1, help="Side of the crop in pixels. (default: the backbone's)")] = None,
+    image_size: Annotated[int | None, typer.Option(min=1, help="Side of the crop in pixels.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. (default: 0)")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps. (default: auto)")] = None,
     workers: options.Workers = None,
     out: Annotated[Path | None, typer.Option(help="The run folder to make. (default: runs/NAME-DATE)")] = None,
     cache: options.Cache = None,
-    config_file: Annotated[Path | None, typer.Option("--config", help="Settings file, for example a run's config.yaml.")] = None,
-    assignments: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting, for example training.epochs=50.")] = None,
+    config_file: Annotated[Path | None, typer.Option("--config", help="Settings, as in a run's config.yaml.")] = None,
+    assignments: options.Assignments = None,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Continue an interrupted run.")] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
-) -> None:  # fmt: skip
+) -> None:
     """Sort the images of DATA into known and new categories.
 
     Sub-folders are known categories; loose images and _unlabelled/ are sorted.
@@ -96,7 +96,8 @@ def fit_run(
     if run is None:
         run = RunFolder.create(out or Path("runs") / f"{split.name}-{datetime.now():%Y%m%d}")
     if not is_quiet:
-        say(f"{prefix}run folder: {run.path}   method {settings.method}   effort {settings.effort}   seed {settings.seed}")
+        say(f"{prefix}run folder: {run.path}")
+        say(f"{prefix}method {settings.method}, effort {settings.effort}, seed {settings.seed}")
         say(f"{prefix}{len(split)} images: {split.n_labelled} labelled in {split.n_old} categories, "
             f"{split.n_unlabelled} unlabelled, {len(split.problems)} not used")  # fmt: skip
     with run.locked(), interruptible(run), progress_display(is_quiet=is_quiet, prefix=prefix) as progress:

@@ -11,16 +11,22 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON and
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also print what the library logs.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as printed by `nngcd fit`.")]
-Data = Annotated[
-    str,
-    typer.Argument(metavar="DATA", help="Folder of images, manifest (.csv, .parquet), arrays (.npz), or a name: digits."),
+_DATA_HELP = "Folder of images, manifest (.csv, .parquet), arrays (.npz), or a name: digits."
+Data = Annotated[str, typer.Argument(metavar="DATA", help=_DATA_HELP)]
+OptionalData = Annotated[str | None, typer.Argument(metavar="DATA", help=_DATA_HELP)]
+Dataset = Annotated[
+    str | None, typer.Option(help="How to read DATA, for example cub; found out by itself for folders.")
 ]
-Dataset = Annotated[str | None, typer.Option(help="How to read DATA, for example cub; found out by itself for folders.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Workers = Annotated[int | None, typer.Option(min=0, help="Image-reading processes. (default: one per core)")]
 Cache = Annotated[
     Path | None,
     typer.Option(help="Where features are kept for later runs. (default: .nngcd-cache beside the run folder)"),
+]
+
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Any setting, for example training.epochs=50."),
 ]
 
 

@@ -13,10 +13,10 @@ from nngcd.cli.display import progress_display, say, say_json
 from nngcd.core.errors import ConfigError
 from nngcd.core.files import write_table
 from nngcd.core.run_folder import RunFolder
-from nngcd.datasets import open_dataset
+from nngcd.datasets import open_images
 
 
-def predict(
+def predict(  # noqa: PLR0913 (one parameter per flag)
     run: options.Run,
     data: options.Data,
     out: Annotated[Path, typer.Option(help="Table to write: .csv or .parquet.")] = Path("predictions.csv"),
@@ -33,7 +33,7 @@ def predict(
     if out.suffix not in (".csv", ".parquet"):
         raise ConfigError("--out", str(out), "must end in .csv or .parquet")
     folder = RunFolder.open(run)
-    split, _ = open_dataset(data, dataset=dataset)
+    split = open_images(data, dataset=dataset)
     with progress_display(is_quiet=quiet or json) as progress:
         table = prediction.predict(folder, split, device=device, workers=workers, progress=progress)
     write_table(out, table)

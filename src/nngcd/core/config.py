@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import itertools
 import textwrap
 import typing
 from collections.abc import Iterable, Mapping
@@ -44,10 +45,10 @@ def check_names(cls: type, values: Mapping[str, Any], prefix: str = "") -> None:
             hint = did_you_mean(name, kinds)
             raise ConfigError(prefix + name, value, f"no such setting.{hint} There are: {', '.join(sorted(kinds))}")
         kind = kinds[name]
-        if dataclasses.is_dataclass(kind):
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
             if not isinstance(value, Mapping):
                 raise ConfigError(prefix + name, value, f"is a group of settings: {', '.join(_field_types(kind))}")
-            check_names(typing.cast(type, kind), value, f"{prefix}{name}.")
+            check_names(kind, value, f"{prefix}{name}.")
 
 
 def to_values(settings: Any) -> Values:  # noqa: ANN401 (any dataclass instance; typing has no public name for it)
@@ -61,8 +62,10 @@ def merge(*layers: Mapping[str, Any]) -> Values:
     for layer in layers:
         for name, value in layer.items():
             below = merged.get(name)
-            is_group = isinstance(value, Mapping) and isinstance(below, Mapping)
-            merged[name] = merge(below, value) if is_group else value
+            if isinstance(value, Mapping) and isinstance(below, Mapping):
+                merged[name] = merge(below, value)
+            else:
+                merged[name] = value
     return merged
 
 
@@ -107,7 +110,7 @@ def field_docs(cls: type) -> dict[str, str]:
 def _own_field_docs(cls: type) -> dict[str, str]:
     body = typing.cast(ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]).body
     docs: dict[str, str] = {}
-    for field, below in zip(body, body[1:], strict=False):
+    for field, below in itertools.pairwise(body):
         is_documented = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and is_documented:
             text = typing.cast(ast.Constant, typing.cast(ast.Expr, below).value).value

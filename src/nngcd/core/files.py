@@ -80,7 +80,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
+            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})
     except FileNotFoundError:
         raise DataError(f"{path} is missing. Is this a finished run folder?") from None
     except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 from nngcd.core.components import component_names, find_component
@@ -29,6 +30,15 @@ def open_dataset(
     name, root = (dataset, Path(data)) if dataset is not None else _recognise(data)
     loaded: tuple[Split, Truth | None] = find_component(__name__, name, "load").load(root, seed=seed, **options)
     return loaded
+
+
+def open_images(data: str, *, dataset: str | None = None) -> Split:
+    """Return images that are only to be looked at: labels, where the data have any, are left aside."""
+    name, root = (dataset, Path(data)) if dataset is not None else _recognise(data)
+    load = find_component(__name__, name, "load").load
+    options = {"use_labels": False} if "use_labels" in inspect.signature(load).parameters else {}
+    split: Split = load(root, **options)[0]
+    return split
 
 
 def _recognise(data: str) -> tuple[str, Path | None]:

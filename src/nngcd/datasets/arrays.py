@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from nngcd.core.errors import DataError, NngcdWarning
 from nngcd.datasets.file_tree import no_such_path
 from nngcd.datasets.image_arrays import ImageArrays
-from nngcd.datasets.labels import check_names, index_names
+from nngcd.datasets.labels import index_names
 from nngcd.datasets.split import Split, Truth, image_table
 
 
@@ -23,12 +23,11 @@ def load(root: Path | None, *, seed: int = 0) -> tuple[Split, Truth | None]:
     """Return the images or features of an `.npz` file with `X` and optionally `y`; see `from_arrays`.
 
     Raises:
-        DataError: the file is missing, holds Python objects, lacks `X`, or leaves nothing to sort.
+        DataError: the file is missing, holds Python objects or lacks `X`.
     """
     if root is None:
         raise DataError("D01: the dataset 'arrays' needs the path of an .npz file.")
     features, labels = _read(root)
-    check_names(_label_names(labels, n_items=len(features)))
     return from_arrays(features, labels, name=root.stem), None
 
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from nngcd.core.errors import DataError, NngcdWarning
 from nngcd.datasets.file_tree import FileTree, walk
 from nngcd.datasets.image_files import ALLOWED_BAD, EXTENSIONS, NOT_AN_IMAGE, Progress, keep_readable, unreadable_reason
-from nngcd.datasets.labels import check_names, drop_contradictions, index_names, settle_unclear
+from nngcd.datasets.labels import drop_contradictions, index_names, settle_unclear, warn_of_alike
 from nngcd.datasets.split import Problem, Split, Truth, image_table
 
 UNLABELLED_FOLDERS = ("_unlabeled", "_unlabelled", "unlabeled", "unlabelled")
@@ -20,12 +20,13 @@ UNLABELLED_FOLDERS = ("_unlabeled", "_unlabelled", "unlabeled", "unlabelled")
 _LOG = logging.getLogger(__name__)
 
 
-def load(
+def load(  # noqa: PLR0913 (options of one reader)
     root: Path | None,
     *,
     seed: int = 0,
     unlabelled_names: Iterable[str] = (),
     category_names: Iterable[str] = (),
+    use_labels: bool = True,
     allow_bad: float = ALLOWED_BAD,
     on_progress: Progress | None = None,
 ) -> tuple[Split, Truth | None]:
@@ -36,19 +37,20 @@ def load(
         seed: not used; nothing here is random.
         unlabelled_names: unclear folder names, such as `unknown`, that mean "no label".
         category_names: unclear folder names that are categories.
+        use_labels: False to read images that are only to be predicted, whatever their labels say.
         allow_bad: share of unreadable files above which the folder is refused.
         on_progress: called with the number of files checked and their total.
 
     Raises:
-        DataError: no such folder, no images in it, nothing to sort, an unclear name, or too many unreadable files.
+        DataError: no such folder, no images in it, an unclear name, or too many unreadable files.
     """
     if root is None:
         raise DataError("D01: the dataset 'folder' needs the path of a folder of images.")
     tree = walk(root)
     file_names = _image_names(root, tree)
-    names = [_label_of(name) for name in file_names]
+    names = [_label_of(name) if use_labels else None for name in file_names]
     names = settle_unclear(names, unlabelled_names=unlabelled_names, category_names=category_names)
-    check_names(names)
+    warn_of_alike(names)
     _warn_if_nested(file_names, names)
 
     readable = keep_readable(root, file_names, allow_bad=allow_bad, on_progress=on_progress)

@@ -58,18 +58,9 @@ def is_number(text: str) -> bool:
     return True
 
 
-def check_names(names: Sequence[str | None]) -> None:
-    """Warn when nothing is labelled or when two names look alike.
-
-    Raises:
-        DataError: everything is labelled, so there is nothing to sort.
-    """
-    if None not in names:
-        raise DataError(f"D06: all {len(names):,} images are labelled; nothing to sort. Add images without a label.")
+def warn_of_alike(names: Sequence[str | None]) -> None:
+    """Warn when two names look alike; they stay different categories, because we never guess about labels."""
     counts = Counter(name for name in names if name is not None)
-    if not counts:
-        text = "D05: no labels: grouping only. Accuracy cannot be measured; naming a few categories helps a lot."
-        warnings.warn(text, NngcdWarning, stacklevel=2)
     alike: dict[str, list[str]] = defaultdict(list)
     for name in sorted(counts):
         alike["".join(unicodedata.normalize("NFKC", name).casefold().split())].append(name)

@@ -10,7 +10,7 @@ from pathlib import Path
 from nngcd.core.errors import DataError
 from nngcd.datasets.file_tree import no_such_path
 from nngcd.datasets.image_files import ALLOWED_BAD, Progress, keep_readable, refuse_if_many
-from nngcd.datasets.labels import check_names, drop_contradictions, index_names, is_number, settle_unclear
+from nngcd.datasets.labels import drop_contradictions, index_names, is_number, settle_unclear, warn_of_alike
 from nngcd.datasets.manifest_rows import Row, read_rows
 from nngcd.datasets.split import Problem, Split, Truth, image_table
 
@@ -22,6 +22,7 @@ def load(  # noqa: PLR0913 (each option answers one question a table can leave o
     image_root: Path | None = None,
     unlabelled_names: Iterable[str] = (),
     category_names: Iterable[str] = (),
+    use_labels: bool = True,
     allow_bad: float = ALLOWED_BAD,
     on_progress: Progress | None = None,
 ) -> tuple[Split, Truth | None]:
@@ -33,6 +34,7 @@ def load(  # noqa: PLR0913 (each option answers one question a table can leave o
         image_root: the folder the paths are relative to; the folder of the manifest by default.
         unlabelled_names: unclear labels, such as `unknown`, that mean "no label".
         category_names: unclear labels that are categories.
+        use_labels: False to read images that are only to be predicted, whatever their labels say.
         allow_bad: share of missing or unreadable files above which the manifest is refused.
         on_progress: called with the number of files checked and their total.
 
@@ -42,9 +44,9 @@ def load(  # noqa: PLR0913 (each option answers one question a table can leave o
     if root is None:
         raise DataError("D01: the dataset 'manifest' needs the path of a CSV or Parquet file.")
     rows = read_rows(root)
-    labels_given = _label_names([row.label for row in rows])
+    labels_given = _label_names([row.label if use_labels else None for row in rows])
     names = settle_unclear(labels_given, unlabelled_names=unlabelled_names, category_names=category_names)
-    check_names(names)
+    warn_of_alike(names)
     folder = root.parent if image_root is None else Path(image_root)
     present, file_names, problems = _find_files(folder, rows)
     hint = f"Paths are relative to '{folder}'; change that with image_root. "

@@ -12,8 +12,8 @@ from sklearn.cluster import KMeans
 from torch import Tensor
 
 from nngcd.core.errors import ConfigError
-from nngcd.metrics.matching import UNMATCHED, match_clusters
 from nngcd.methods.contract import BaseMethod, Task
+from nngcd.metrics.matching import UNMATCHED, match_clusters
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -38,7 +38,7 @@ class Config(simgcd.Config):
     contrastive_temperature: float = 0.5
     """Temperature of the unsupervised contrastive loss (tau); kept when NMF NCE is switched off for an ablation."""
     activation: str = "gelu"
-    """Non-negative activation of the projection: gelu (paper), rep_relu, relu, silu, softplus, sigmoid; identity = off."""
+    """Activation of the projection: gelu (paper), rep_relu, relu, silu, softplus, sigmoid, identity (off)."""
     contrast: Literal["nmf_nce", "info_nce"] = "nmf_nce"
     """Unsupervised contrastive loss: nmf_nce (paper) or info_nce (= component off)."""
     nce_form: Literal["official", "printed"] = "official"
@@ -54,7 +54,7 @@ class Config(simgcd.Config):
     sparse_frobenius: Literal["squared", "norm"] = "squared"
     """Frobenius part as printed (squared: unbounded below without enough weight decay) or bounded (norm)."""
     teacher: Literal["average", "student"] = "average"
-    """Who writes the pseudo-labels and the result: a moving average of the classifier, or the classifier itself (= off)."""
+    """Who writes pseudo-labels and result: a moving average of the classifier, or the classifier itself (off)."""
     teacher_momentum_start: float = 0.7
     """Momentum of the moving average at the first step (omega_min)."""
     teacher_momentum_end: float = 0.99

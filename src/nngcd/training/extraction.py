@@ -33,9 +33,10 @@ def run_trunk(backbone: Backbone, views: Tensor) -> Tensor:
     size = CPU_BATCH if device.type == "cpu" else ACCELERATOR_BATCH
     parts = [
         backbone.trunk(backbone.preprocessing.normalise(part.to(device, non_blocking=True)))
-        for part in flat.split(size)
+        for part in torch.split(flat, size)
     ]
-    return torch.cat(parts).unflatten(0, views.shape[:-3])
+    hidden = torch.cat(parts)
+    return hidden.reshape(*views.shape[:-3], *hidden.shape[1:])
 
 
 def cached_hidden(
@@ -68,9 +69,7 @@ def cached_hidden(
 @torch.no_grad()
 def centre_features(backbone: Backbone, images: Images, *, n_workers: int, progress: Progress) -> Iterator[Tensor]:
     """Yield the features of the images' centre views, batch by batch in order: what assignment is made from."""
-    dataset = ViewDataset(
-        images, backbone.preprocessing, seed=VIEW_SEED, n_random=0, may_flip=False, purpose="centre"
-    )
+    dataset = ViewDataset(images, backbone.preprocessing, seed=VIEW_SEED, n_random=0, may_flip=False, purpose="centre")
     for hidden_b1 in _hidden_batches(backbone, dataset, n_workers, progress):
         yield run_tail(backbone, hidden_b1[:, 0])
 
@@ -79,12 +78,10 @@ def centre_features(backbone: Backbone, images: Images, *, n_workers: int, progr
 def run_tail(backbone: Backbone, hidden_n: Tensor) -> Tensor:
     """Return features_nd of hidden states, computed in pieces."""
     device = next(backbone.tail.parameters()).device
-    return torch.cat([backbone.tail(part.float().to(device)) for part in hidden_n.split(ACCELERATOR_BATCH)])
+    return torch.cat([backbone.tail(part.float().to(device)) for part in torch.split(hidden_n, ACCELERATOR_BATCH)])
 
 
-def _hidden_batches(
-    backbone: Backbone, dataset: ViewDataset, n_workers: int, progress: Progress
-) -> Iterator[Tensor]:
+def _hidden_batches(backbone: Backbone, dataset: ViewDataset, n_workers: int, progress: Progress) -> Iterator[Tensor]:
     n_images = len(dataset)
     progress.start("features", n_images)
     for views_bv in view_loader(dataset, torch.arange(n_images), batch_size=IMAGES_PER_READ, n_workers=n_workers):

@@ -57,7 +57,9 @@ def train(
     Raises:
         TrainingError: the loss is no longer finite; the checkpoint of the last whole epoch stays.
     """
-    optimiser = torch.optim.SGD(_parameter_groups(learner, config), config.learning_rate, momentum=config.momentum)
+    optimiser = torch.optim.SGD(
+        _parameter_groups(learner, config), config.learning_rate, momentum=config.momentum, fused=True
+    )
     first = load_checkpoint(run.checkpoint, learner, optimiser) if run else 0
     if run:
         run.forget_metrics_from(first)
@@ -87,7 +89,7 @@ def _train_epoch(
         moment = Moment(epoch, n_epochs, epoch * n_steps + i, n_epochs * n_steps)
         terms: dict[str, Tensor] = module(*fabric.to_device((hidden_vb, labels_b)), moment)
         loss = torch.stack(list(terms.values())).sum()
-        values = {name: float(term) for name, term in terms.items()} | {"loss": float(loss)}
+        values = {name: term.item() for name, term in terms.items()} | {"loss": loss.item()}
         _stop_unless_finite(values, moment)
         optimiser.zero_grad()
         fabric.backward(loss)
@@ -104,7 +106,7 @@ def _stop_unless_finite(values: dict[str, float], moment: Moment) -> None:
         return
     bad = ", ".join(f"{name} = {value}" for name, value in values.items() if not math.isfinite(value))
     raise TrainingError(
-        f"the loss is no longer finite in epoch {moment.epoch + 1} ({bad}). The state after epoch {moment.epoch} is kept. "
+        f"the loss is no longer finite in epoch {moment.epoch + 1} ({bad}). The state before that epoch is kept. "
         "Try a smaller step, --set training.learning_rate=0.03, or --set loss.sparse_weight=0 if the weights grow."
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -33,7 +34,7 @@ class Source(Protocol):
 class _Balanced:
     """Draws each epoch's images, labelled and unlabelled in equal parts."""
 
-    def __init__(self, labels: NDArray, *, batch_size: int, seed: int) -> None:
+    def __init__(self, labels: NDArray[np.int64], *, batch_size: int, seed: int) -> None:
         self.labels_n = torch.from_numpy(labels)
         self.batch_size = batch_size
         self.seed = seed
@@ -48,7 +49,7 @@ class CachedViews(_Balanced):
     """Hidden states of a few views per image, computed once: view 0 is the centre crop, the others are random crops."""
 
     def __init__(
-        self, hidden_nv: Tensor, labels: NDArray, recipe: views.Recipe, *, batch_size: int, seed: int
+        self, hidden_nv: Tensor, labels: NDArray[np.int64], recipe: views.Recipe, *, batch_size: int, seed: int
     ) -> None:
         super().__init__(labels, batch_size=batch_size, seed=seed)
         self.hidden_nv = hidden_nv
@@ -73,10 +74,10 @@ class CachedViews(_Balanced):
 class OnlineViews(_Balanced):
     """Views drawn afresh from the images in every epoch and passed through the frozen trunk."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what a batch depends on)
         self,
         images: Images,
-        labels: NDArray,
+        labels: NDArray[np.int64],
         backbone: Backbone,
         recipe: views.Recipe,
         *,

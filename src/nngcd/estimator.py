@@ -1,0 +1,149 @@
+"""`CategoryDiscovery`: the scikit-learn style door to everything the command line does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from nngcd.core.errors import DataError
+from nngcd.core.progress import Progress
+from nngcd.datasets import open_dataset, open_images
+from nngcd.datasets.arrays import from_arrays
+from nngcd.datasets.split import Split
+from nngcd.pipeline import fit
+from nngcd.prediction import features_of
+from nngcd.results import category_table, result_table
+from nngcd.settings import resolve
+from nngcd.training.model import Model
+
+Source = ArrayLike | Split | str | Path
+
+
+class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
+    """Sorts partly labelled images, or features of images, into known and newly discovered categories.
+
+    Example:
+        >>> import numpy as np
+        >>> from nngcd import CategoryDiscovery
+        >>> X = np.random.default_rng(0).normal(size=(60, 8)) + 5 * np.eye(8)[np.arange(60) % 3]
+        >>> y = np.where(np.arange(60) % 3 == 0, 0, -1)  # -1 = unlabelled
+        >>> discovery = CategoryDiscovery(n_categories=3, method="kmeans").fit(X, y)
+        >>> discovery.categories_["kind"].tolist()
+        ['known', 'new', 'new']
+
+    Args:
+        n_categories: K, known and new together; may be left out for data sets that know it.
+        method: name of a file in `nngcd/methods`.
+        preset: default, paper or official.
+        effort: quick, normal or full; features always take quick.
+        backbone: name of a file in `nngcd/backbones` or of a timm model; not used for features.
+        settings: any further settings, nested as in config.yaml, for example `{"training": {"epochs": 50}}`.
+        random_state: the seed.
+        device: auto, cpu, cuda or mps.
+        cache: folder in which the features of images are kept for later fits.
+        progress: receives the stages of the work.
+    """
+
+    def __init__(  # noqa: PLR0913 (scikit-learn: all settings in the constructor)
+        self,
+        n_categories: int | None = None,
+        *,
+        method: str = "nngcd",
+        preset: str = "default",
+        effort: str = "quick",
+        backbone: str = "efficientnet_lite0",
+        settings: dict[str, Any] | None = None,
+        random_state: int = 0,
+        device: str = "auto",
+        cache: str | Path | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.n_categories = n_categories
+        self.method = method
+        self.preset = preset
+        self.effort = effort
+        self.backbone = backbone
+        self.settings = settings
+        self.random_state = random_state
+        self.device = device
+        self.cache = cache
+        self.progress = progress
+
+    def fit(self, X: Source, y: ArrayLike | None = None) -> CategoryDiscovery:  # noqa: N803 (as scikit-learn)
+        """Learn the categories.
+
+        Args:
+            X: features (n, d), images as uint8 (n, h, w[, 3]), a `Split`, or a path as for `nngcd fit`.
+            y: labels of any kind, with -1, None, NaN or "" for unlabelled; only with arrays.
+        """
+        split = _as_split(X, y)
+        values = {
+            "method": self.method, "preset": self.preset, "effort": self.effort, "k": self.n_categories,
+            "backbone": self.backbone, "seed": self.random_state, "device": self.device, "data": split.name,
+        }  # fmt: skip
+        cache = Path(self.cache) if self.cache else None
+        fitted = fit(split, resolve({**(self.settings or {}), **values}), cache=cache, progress=self.progress)
+        self._keep(fitted.model, fitted.categories)
+        self.result_ = result_table(split, fitted.scores_nk, fitted.categories)
+        self.categories_ = category_table(self.result_, split, fitted.categories)
+        # A labelled image keeps its label whatever its scores say.
+        self.labels_ = np.where(split.is_labelled, split.labels, fitted.scores_nk.argmax(-1).numpy())
+        return self
+
+    def predict(self, X: Source) -> NDArray[np.int64]:  # noqa: N803 (as scikit-learn)
+        """Return the cluster of each image: an index into `classes_`, known categories first."""
+        clusters: NDArray[np.int64] = self.predict_proba(X).argmax(-1)
+        return clusters
+
+    def predict_proba(self, X: Source) -> NDArray[np.float64]:  # noqa: N803 (as scikit-learn)
+        """Return the probability of each category (columns as in `classes_`)."""
+        check_is_fitted(self, "model_")
+        scores_nk = [self.model_.scores(features_bd).cpu() for features_bd in self._features(X)]
+        probabilities: NDArray[np.float64] = torch.cat(scores_nk).double().softmax(-1).numpy()
+        return probabilities
+
+    def transform(self, X: Source) -> NDArray[np.float32]:  # noqa: N803 (as scikit-learn)
+        """Return the learned features."""
+        check_is_fitted(self, "model_")
+        features: NDArray[np.float32] = torch.cat([part.cpu() for part in self._features(X)]).numpy()
+        return features
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted model (safetensors and JSON, no pickle) into a folder."""
+        check_is_fitted(self, "model_")
+        self.model_.save(Path(folder), list(self.classes_))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> CategoryDiscovery:
+        """Return an estimator that can predict and transform; `folder` is a saved model or a run folder's `model/`."""
+        model, categories = Model.load(Path(folder))
+        blueprint = model.blueprint
+        estimator = cls(
+            blueprint.n_clusters, method=blueprint.method, effort=blueprint.effort, backbone=blueprint.backbone
+        )
+        estimator._keep(model, categories)
+        return estimator
+
+    def _keep(self, model: Model, categories: list[str]) -> None:
+        self.model_ = model
+        self.classes_ = np.array(categories, dtype=object)
+        self.n_categories_ = len(categories)
+
+    def _features(self, X: Source) -> list[torch.Tensor]:  # noqa: N803 (as scikit-learn)
+        is_path = isinstance(X, (str, Path))
+        split = open_images(str(X)) if is_path else _as_split(X, None)
+        return list(features_of(self.model_, split, progress=self.progress))
+
+
+def _as_split(X: Source, y: ArrayLike | None) -> Split:  # noqa: N803 (as scikit-learn)
+    if isinstance(X, (Split, str, Path)):
+        if y is not None:
+            raise DataError("y goes with arrays only; a folder, table or Split brings its own labels.")
+        return X if isinstance(X, Split) else open_dataset(str(X))[0]
+    return from_arrays(X, y)

@@ -1,0 +1,53 @@
+"""Shared fixtures: small data that runs in seconds and needs neither network nor ../shared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from nngcd.datasets.arrays import from_arrays
+from nngcd.datasets.split import Split
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def blobs(rng) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """240 features in 6 well separated classes: X, y (classes 0-2 half labelled, the rest -1), true classes."""
+    centres = rng.normal(size=(6, 16)) * 3
+    classes = np.repeat(np.arange(6), 40)
+    features = (centres[classes] + rng.normal(size=(240, 16)) * 0.3).astype(np.float32)
+    labels = np.where((classes < 3) & (np.arange(240) % 2 == 0), classes, -1)
+    return features, labels, classes
+
+
+@pytest.fixture
+def blob_split(blobs) -> Split:
+    features, labels, _ = blobs
+    return from_arrays(features, labels)
+
+
+@pytest.fixture
+def image_folder(tmp_path, rng) -> Path:
+    """Red and green pictures in labelled folders; red, green and blue ones to be sorted."""
+    root = tmp_path / "pictures"
+    colours = {"red": (200, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 200)}
+
+    def paint(path: Path, colour: tuple[int, int, int]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        noise = rng.integers(-25, 25, size=(40, 40, 3))
+        Image.fromarray(np.clip(np.array(colour) + noise, 0, 255).astype(np.uint8)).save(path)
+
+    for name in ("red", "green"):
+        for i in range(6):
+            paint(root / name / f"{name}_{i}.png", colours[name])
+    for name, colour in colours.items():
+        for i in range(6):
+            paint(root / "_unlabelled" / f"{name}_{i}.png", colour)
+    return root

@@ -1,0 +1,118 @@
+"""What every method must do, whoever wrote it: found by file name, so a new file is tested before it has a test."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from nngcd.core.components import component_names, find_component
+from nngcd.core.config import build, field_docs, to_values
+from nngcd.core.run_folder import RunFolder
+from nngcd.core.seeds import torch_generator
+from nngcd.datasets.arrays import from_arrays
+from nngcd.methods.contract import Batch, Moment, Task
+from nngcd.metrics.accuracy import split_accuracy
+from nngcd.pipeline import fit
+from nngcd.settings import resolve
+from nngcd.training.model import Model
+
+METHODS = component_names("nngcd.methods", "Method")
+SMALL = {"n_hidden": 32, "n_projection": 16, "sparse_weight": 1e-6}
+"""Settings that make any method fast; those a method does not have are left out."""
+
+
+def small_config(name):
+    config = find_component("nngcd.methods", name, "Method").Config
+    return {key: value for key, value in SMALL.items() if key in field_docs(config)}
+
+
+def make(name, *, n_clusters=6, n_old=3, seed=0):
+    module = find_component("nngcd.methods", name, "Method")
+    task = Task(n_features=16, n_clusters=n_clusters, n_old=n_old, generator=torch_generator(seed, "init"))
+    return module.Method(build(module.Config, small_config(name)), task)
+
+
+def settings(name, **more):
+    training = {"epochs": 8, "batch_size": 48}
+    return resolve({"method": name, "k": 6, "loss": small_config(name), "training": training, **more})
+
+
+def trained(names):
+    return [name for name in names if find_component("nngcd.methods", name, "Method").Method.trains]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_setting_is_described_and_has_a_default(name):
+    config = find_component("nngcd.methods", name, "Method").Config
+    assert set(field_docs(config)) == {field.name for field in dataclasses.fields(config)}
+    assert build(config, to_values(config())) == config()
+
+
+@pytest.mark.parametrize("name", trained(METHODS))
+@pytest.mark.parametrize("labelled", ["none", "one", "all"])
+def test_the_loss_is_finite_whatever_is_labelled(name, labelled):
+    labels_b = {"none": [-1] * 8, "one": [2] + [-1] * 7, "all": [0, 1, 2, 0, 1, 2, 0, 1]}[labelled]
+    method = make(name)
+    features = torch.randn(2, 8, 16, generator=torch_generator(0, "x"), requires_grad=True)
+    terms = method.loss(Batch(features, torch.tensor(labels_b), Moment(0, 8, 0, 80)))
+    loss = torch.stack(list(terms.values())).sum()
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert torch.isfinite(features.grad).all()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_blobs_are_sorted_and_known_classes_keep_their_number(name, blobs):
+    features, labels, classes = blobs
+    split = from_arrays(features, labels)
+    fitted = fit(split, settings(name))
+    cluster = fitted.scores_nk.argmax(-1).numpy()
+    assert fitted.scores_nk.shape == (240, 6)
+    assert split_accuracy(classes, cluster, classes < 3).all > 0.9
+    is_old = classes < 3
+    assert np.mean(cluster[is_old] == classes[is_old]) > 0.9
+
+
+@pytest.mark.parametrize("name", trained(METHODS))
+def test_the_loss_falls(name, blob_split, tmp_path):
+    run = RunFolder.create(tmp_path / "run")
+    fit(blob_split, settings(name), run=run)
+    losses = [line["loss"] for line in run.read_metrics()]
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_same_seed_gives_the_same_scores_and_another_seed_others(name, blob_split):
+    first, again = fit(blob_split, settings(name)), fit(blob_split, settings(name))
+    assert torch.equal(first.scores_nk, again.scores_nk)
+    other = fit(blob_split, settings(name, seed=1))
+    assert not torch.equal(first.scores_nk, other.scores_nk)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_making_a_method_leaves_the_global_random_state_alone(name):
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    make(name)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_saved_model_gives_the_same_scores(name, blob_split, tmp_path):
+    fitted = fit(blob_split, settings(name))
+    fitted.model.save(tmp_path / "model", fitted.categories)
+    loaded, categories = Model.load(tmp_path / "model")
+    assert categories == fitted.categories
+    assert torch.equal(loaded.scores(fitted.features_nd), fitted.scores_nk)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_without_any_label_images_are_still_grouped(name, blobs):
+    features, _, classes = blobs
+    with pytest.warns(UserWarning, match="D05"):
+        fitted = fit(from_arrays(features), settings(name))
+    cluster = fitted.scores_nk.argmax(-1).numpy()
+    assert split_accuracy(classes, cluster, np.zeros(240, dtype=bool)).all > 0.6

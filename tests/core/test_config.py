@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from nngcd.core import config
+from nngcd.core.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inner:
+    rate: float = 0.1
+    """How fast."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outer:
+    name: str = "a"
+    """Its name,
+    over two lines."""
+    count: int = 1
+    inner: Inner = field(default_factory=Inner)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Further(Outer):
+    extra: bool = False
+    """Something more."""
+
+
+def test_values_become_a_checked_object_and_back():
+    values = {"name": "b", "count": 3, "inner": {"rate": 0.5}}
+    built = config.build(Outer, values)
+    assert built == Outer(name="b", count=3, inner=Inner(rate=0.5))
+    assert config.to_values(built) == values
+
+
+def test_numbers_written_as_text_are_numbers():
+    assert config.build(Inner, {"rate": "3e-5"}).rate == 3e-5
+
+
+def test_unknown_name_suggests_the_neighbour():
+    with pytest.raises(ConfigError, match=r"inner\.raet = 1: no such setting. Did you mean 'rate'\?"):
+        config.build(Outer, {"inner": {"raet": 1}})
+
+
+def test_wrong_kind_names_the_setting():
+    with pytest.raises(ConfigError, match=r"inner\.rate = 'fast'"):
+        config.build(Outer, {"inner": {"rate": "fast"}})
+
+
+def test_a_group_needs_names():
+    with pytest.raises(ConfigError, match=r"inner = 3: is a group of settings: rate"):
+        config.build(Outer, {"inner": 3})
+
+
+def test_later_layers_win_name_by_name():
+    assert config.merge({"a": 1, "g": {"x": 1, "y": 2}}, {"g": {"y": 3}}) == {"a": 1, "g": {"x": 1, "y": 3}}
+
+
+def test_assignments_are_nested_and_typed():
+    parsed = config.parse_assignments(["a.b=3", "a.c=true", "name=x=y"])
+    assert parsed == {"a": {"b": 3, "c": True}, "name": "x=y"}
+
+
+@pytest.mark.parametrize("text", ["nothing", "=3", "a=[1"])
+def test_a_bad_assignment_is_refused(text):
+    with pytest.raises(ConfigError):
+        config.parse_assignments([text])
+
+
+def test_the_string_under_a_field_is_its_help_also_when_inherited():
+    assert config.field_docs(Outer) == {"name": "Its name, over two lines."}
+    assert config.field_docs(Further) == {"name": "Its name, over two lines.", "extra": "Something more."}
+
+
+def test_yaml_files(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text("a: 1\n")
+    assert config.read_yaml(path) == {"a": 1}
+    path.write_text("- 1\n")
+    with pytest.raises(ConfigError, match="name: value"):
+        config.read_yaml(path)
+    with pytest.raises(ConfigError, match="No such file"):
+        config.read_yaml(tmp_path / "absent.yaml")

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from nngcd.core.errors import DataError, ResourceError
+from nngcd.core.run_folder import RunFolder
+
+
+def test_an_existing_folder_is_never_overwritten(tmp_path):
+    first = RunFolder.create(tmp_path / "run")
+    (first.path / "mine.txt").write_text("precious")
+    second = RunFolder.create(tmp_path / "run")
+    assert second.path == tmp_path / "run-2"
+    assert (first.path / "mine.txt").read_text() == "precious"
+
+
+def test_the_readme_names_every_file_a_run_writes(tmp_path):
+    run = RunFolder.create(tmp_path / "run")
+    readme = (run.path / "README.txt").read_text()
+    for path in (run.config, run.environment, run.problems, run.features, run.results, run.results_csv,
+                 run.categories, run.metrics, run.summary):  # fmt: skip
+        assert path.name in readme
+
+
+def test_opening_something_else_is_refused(tmp_path):
+    with pytest.raises(DataError, match="does not exist"):
+        RunFolder.open(tmp_path / "absent")
+    with pytest.raises(DataError, match=r"holds no config\.yaml"):
+        RunFolder.open(tmp_path)
+
+
+def test_a_place_that_cannot_be_written_is_a_resource_problem(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResourceError, match="cannot create"):
+        RunFolder.create(tmp_path / "file" / "run")
+
+
+def test_metrics_survive_a_line_cut_off_by_a_crash(tmp_path):
+    run = RunFolder.create(tmp_path / "run")
+    for epoch in range(3):
+        run.append_metrics({"epoch": epoch, "loss": 1.0})
+    with run.metrics.open("a") as file:
+        file.write('{"epoch": 3, "lo')
+    assert [line["epoch"] for line in run.read_metrics()] == [0, 1, 2]
+    run.forget_metrics_from(2)
+    assert [line["epoch"] for line in run.read_metrics()] == [0, 1]
+
+
+def test_a_live_process_holds_its_folder(tmp_path):
+    run = RunFolder.create(tmp_path / "run")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        (run.path / ".lock").write_text(json.dumps({"pid": other.pid, "host": socket.gethostname()}))
+        with pytest.raises(ResourceError, match=f"in use by process {other.pid}"), run.locked():
+            pass
+        other.stdin.close()
+    with run.locked():
+        assert json.loads((run.path / ".lock").read_text())["pid"] == os.getpid()
+    assert not (run.path / ".lock").exists()
+
+
+def test_a_process_on_another_machine_holds_its_folder(tmp_path):
+    run = RunFolder.create(tmp_path / "run")
+    (run.path / ".lock").write_text(json.dumps({"pid": 1, "host": "elsewhere"}))
+    with pytest.raises(ResourceError, match="on elsewhere"), run.locked():
+        pass

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nngcd.backbones.backbone import Adapter
+from nngcd.core.errors import ConfigError
+from nngcd.core.seeds import torch_generator
+from nngcd.losses.nmf_nce import nmf_nce
+from nngcd.losses.sparse import hybrid_sparse_norm
+from nngcd.methods import nngcd, simgcd
+from nngcd.methods.contract import Batch, Moment, Task
+
+SMALL = {"n_hidden": 12, "n_projection": 8}
+ALL_OFF = {"activation": "identity", "contrast": "info_nce", "sparse_weight": 0.0, "teacher": "student"}
+
+
+def make_task(**more):
+    return Task(n_features=6, n_clusters=5, n_old=2, generator=torch_generator(0, "init"), **more)
+
+
+@pytest.fixture
+def batch():
+    features = torch.randn(2, 10, 6, generator=torch_generator(1, "x"))
+    return Batch(features, torch.tensor([0, 1, -1, -1, 0, -1, 1, -1, -1, -1]), Moment(3, 30, 7, 300))
+
+
+def test_with_everything_off_it_is_simgcd_to_the_bit(batch):
+    ours = nngcd.Method(nngcd.Config(**SMALL, **ALL_OFF, contrastive_temperature=1.0), make_task())
+    theirs = simgcd.Method(simgcd.Config(**SMALL), make_task())
+    terms, expected = ours.loss(batch), theirs.loss(batch)
+    assert terms.keys() == expected.keys()
+    assert all(torch.equal(terms[name], expected[name]) for name in terms)
+    assert torch.equal(ours.assign(batch.features_vbd[0]), theirs.assign(batch.features_vbd[0]))
+
+
+def test_the_terms_are_the_papers_with_their_weights(batch):
+    tail = Adapter(6)
+    method = nngcd.Method(nngcd.Config(**SMALL, supervised_weight=0.25), make_task(sparse_weights=(tail.weight,)))
+    terms = method.loss(batch)
+    assert set(terms) == {"pseudo_label", "mean_entropy", "contrast", "classify", "supcon", "sparse"}
+    projection = method.projection(batch.features_vbd)
+    assert terms["contrast"].item() == pytest.approx(
+        0.75 * nmf_nce(projection, temperature=0.5, mean=0.1, deviation=1.0).item()
+    )
+    matrices = [tail.weight, *(p for p in method.projection.parameters() if p.ndim == 2), method.prototypes.weight]
+    assert len(matrices) == 5
+    assert terms["sparse"].item() == pytest.approx(3e-5 * hybrid_sparse_norm(matrices, l1_share=0.6).item())
+
+
+def test_one_pass_serves_student_and_teacher_exactly(batch):
+    """The authors run the backbone again for the teacher; without dropout the second pass gives the same bits."""
+    tail = Adapter(6)
+    with torch.no_grad():
+        tail.weight.add_(torch.randn(6, 6, generator=torch_generator(2, "w")))
+    method = nngcd.Method(nngcd.Config(**SMALL), make_task())
+    hidden = batch.features_vbd
+    one_pass = method._judge(tail(hidden))
+    with torch.no_grad():
+        two_passes = method._judge(tail(hidden.clone()))
+    assert torch.equal(one_pass.detach(), two_passes)
+    loss = method.loss(Batch(tail(hidden), batch.labels_b, batch.moment))["pseudo_label"]
+    gradient = torch.autograd.grad(loss, tail.weight)[0]
+    assert method.teacher.weight.grad is None
+    assert gradient.abs().sum() > 0
+
+
+def test_the_teacher_moves_by_the_schedule(batch):
+    method = nngcd.Method(nngcd.Config(**SMALL, teacher_start="random"), make_task())
+    before = method.teacher.weight.clone()
+    method.after_step(Moment(0, 10, 0, 100))
+    expected = 0.7 * before + 0.3 * method.prototypes.weight
+    assert torch.allclose(method.teacher.weight, expected, atol=1e-7)
+    method.after_step(Moment(9, 10, 100, 100))
+    assert torch.allclose(method.teacher.weight, 0.99 * expected + 0.01 * method.prototypes.weight, atol=1e-7)
+
+
+def test_the_teacher_starts_as_a_copy_or_on_its_own():
+    copy = nngcd.Method(nngcd.Config(**SMALL), make_task())
+    assert torch.equal(copy.teacher.weight, copy.prototypes.weight)
+    own = nngcd.Method(nngcd.Config(**SMALL, teacher_start="random"), make_task())
+    assert not torch.equal(own.teacher.weight, own.prototypes.weight)
+    assert not own.teacher.weight.requires_grad
+
+
+def test_the_teacher_judges_unless_it_is_off(batch):
+    features = batch.features_vbd[0]
+    on = nngcd.Method(nngcd.Config(**SMALL, teacher_start="random"), make_task())
+    assert torch.equal(on.assign(features), on.teacher(features) / 0.1)
+    off = nngcd.Method(nngcd.Config(**SMALL, teacher_start="random", teacher="student"), make_task())
+    assert torch.equal(off.assign(features), off.prototypes(features) / 0.1)
+
+
+def test_the_printed_nce_differs_from_the_official_one(batch):
+    official = nngcd.Method(nngcd.Config(**SMALL), make_task()).loss(batch)["contrast"]
+    printed = nngcd.Method(nngcd.Config(**SMALL, nce_form="printed"), make_task()).loss(batch)["contrast"]
+    assert printed < official
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("supervised_weight", 1.5), ("student_temperature", 0.0), ("sparse_weight", -1.0), ("sparse_l1_share", 2.0),
+     ("nce_deviation", 0.0), ("n_hidden", 0)],
+)  # fmt: skip
+def test_impossible_settings_are_refused(name, value):
+    with pytest.raises(ConfigError, match=f"{name} = {value}"):
+        nngcd.Config(**{name: value})

@@ -1,0 +1,107 @@
+"""The shape of the code: imports go one way, the truth stays out of reach, components are found by file name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import nngcd
+from nngcd.core.components import component_names, find_component
+from nngcd.core.errors import UserError
+
+PACKAGE = Path(nngcd.__file__).parent
+LAYERS = (
+    "core metrics datasets views loading backbones heads losses clustering methods training settings results "
+    "run_files report review export pipeline prediction evaluation estimator bench cli"
+).split()
+MAY_NAME_TRUTH = {"datasets", "run_files", "pipeline", "evaluation", "report", "bench"}
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def layer_of(module: str) -> str | None:
+    """Return the layer of `nngcd.layer...`; None for the package itself, which may import its public names."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] != "__main__" else None
+
+
+def imported_modules(path: Path) -> set[str]:
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            modules.add(node.module)
+            if node.module == "nngcd":
+                modules |= {f"nngcd.{alias.name}" for alias in node.names}
+    return {module for module in modules if module.startswith("nngcd.") and module != "nngcd.__version__"}
+
+
+def module_name(path: Path) -> str:
+    return ".".join(["nngcd", *path.relative_to(PACKAGE).with_suffix("").parts]).removesuffix(".__init__")
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_name)
+def test_imports_go_one_way(path):
+    own = layer_of(module_name(path))
+    if own is None:
+        return
+    for module in imported_modules(path):
+        layer = layer_of(module)
+        assert layer in LAYERS, f"{module} belongs to no layer; add it to the order in docs/architecture.md"
+        assert LAYERS.index(layer) <= LAYERS.index(own), f"{path.name} ({own}) imports {module} from a later layer"
+
+
+def test_the_documented_order_is_the_tested_one():
+    documented = (PACKAGE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert ", ".join(LAYERS) in documented
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_name)
+def test_truth_stays_out_of_reach(path):
+    if layer_of(module_name(path)) in MAY_NAME_TRUTH:
+        return
+    assert not re.search(r"\bTruth\b", path.read_text(encoding="utf-8").replace("no `Truth`", ""))
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_name)
+def test_only_the_command_line_prints(path):
+    if layer_of(module_name(path)) == "cli":
+        return
+    calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    assert not any(isinstance(call.func, ast.Name) and call.func.id == "print" for call in calls)
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_name)
+def test_files_and_functions_stay_small(path):
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= 300
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            assert node.end_lineno - node.lineno < 60, f"{node.name} is too long"
+
+
+def test_a_component_is_found_by_its_file_name(tmp_path, monkeypatch):
+    import nngcd.methods
+
+    (tmp_path / "brand_new.py").write_text("class Config: ...\nclass Method: ...\n")
+    (tmp_path / "only_a_part.py").write_text("def helper(): ...\n")
+    monkeypatch.setattr(nngcd.methods, "__path__", [*nngcd.methods.__path__, str(tmp_path)])
+    component_names.cache_clear()
+    try:
+        assert find_component("nngcd.methods", "brand_new", "Method").__name__ == "nngcd.methods.brand_new"
+        assert "only_a_part" not in component_names("nngcd.methods", "Method")
+        assert "contract" not in component_names("nngcd.methods", "Method")
+    finally:
+        component_names.cache_clear()
+
+
+def test_a_name_imported_from_elsewhere_makes_no_component():
+    assert set(component_names("nngcd.methods", "Method")) >= {"kmeans", "nngcd", "simgcd"}
+
+
+def test_an_unknown_component_suggests_a_known_one():
+    with pytest.raises(UserError, match=r"no method 'simgdc'. Did you mean 'simgcd'\? There are: .*kmeans"):
+        find_component("nngcd.methods", "simgdc", "Method")

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import nngcd
+from nngcd import CategoryDiscovery, estimator
+from nngcd.core.errors import DataError
+
+SETTINGS = {"loss": {"n_hidden": 32, "n_projection": 16}, "training": {"epochs": 8, "batch_size": 48}}
+
+
+@pytest.fixture
+def fitted(blobs):
+    features, labels, _ = blobs
+    return CategoryDiscovery(6, settings=SETTINGS).fit(features, labels)
+
+
+def test_labels_start_with_the_known_classes(fitted, blobs):
+    _, labels, classes = blobs
+    assert (fitted.labels_[labels >= 0] == labels[labels >= 0]).all()
+    assert np.mean(fitted.labels_[classes < 3] == classes[classes < 3]) > 0.9
+    assert fitted.labels_.min() == 0
+    assert fitted.n_categories_ == len(fitted.classes_) == 6
+    assert fitted.categories_["size"].sum() == len(fitted.result_) == 240
+
+
+def test_prediction_and_features(fitted, blobs):
+    features, labels, _ = blobs
+    probability = fitted.predict_proba(features)
+    assert probability.shape == (240, 6)
+    assert np.allclose(probability.sum(1), 1)
+    assert (fitted.predict(features)[labels < 0] == fitted.labels_[labels < 0]).all()
+    assert fitted.transform(features).shape == (240, 16)
+
+
+def test_save_and_load(fitted, blobs, tmp_path):
+    fitted.save(tmp_path / "model")
+    loaded = CategoryDiscovery.load(tmp_path / "model")
+    assert np.array_equal(loaded.predict_proba(blobs[0]), fitted.predict_proba(blobs[0]))
+    assert loaded.classes_.tolist() == fitted.classes_.tolist()
+    assert not list((tmp_path / "model").glob("*.pkl"))
+
+
+def test_scikit_learn_conventions(fitted):
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    with pytest.raises(NotFittedError):
+        copy.predict(np.zeros((2, 16)))
+    assert copy.set_params(random_state=5).random_state == 5
+
+
+def test_string_labels_and_every_way_to_say_unlabelled(blobs):
+    features, labels, _ = blobs
+    names = np.array(["ant", "bee", "cat"], dtype=object)
+    y = [names[label] if label >= 0 else (None, "", np.nan, -1)[i % 4] for i, label in enumerate(labels)]
+    found = CategoryDiscovery(6, method="kmeans").fit(features, np.array(y, dtype=object))
+    assert found.classes_[:3].tolist() == ["ant", "bee", "cat"]
+
+
+def test_a_folder_is_enough(image_folder):
+    found = CategoryDiscovery(3, method="kmeans", settings={"workers": 0, "image_size": 32}).fit(image_folder)
+    assert found.classes_[:2].tolist() == ["green", "red"]
+    assert found.predict(image_folder / "red").tolist() == [1] * 6
+    with pytest.raises(DataError, match="y goes with arrays only"):
+        found.fit(image_folder, [1, 2])
+
+
+def test_the_example_in_the_docstring_is_true():
+    assert doctest.testmod(estimator).failed == 0
+
+
+def test_unknown_names_of_the_package():
+    with pytest.raises(AttributeError, match="nothing_here"):
+        _ = nngcd.nothing_here

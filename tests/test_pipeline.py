@@ -1,0 +1,188 @@
+"""The whole path in memory and into a run folder, on features and on images."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from nngcd.core.config import read_yaml
+from nngcd.core.errors import ConfigError, DataError, NngcdWarning
+from nngcd.core.files import read_json
+from nngcd.core.progress import Progress
+from nngcd.core.run_folder import RunFolder
+from nngcd.datasets import open_dataset, open_images
+from nngcd.datasets.arrays import from_arrays
+from nngcd.datasets.split import Truth
+from nngcd.evaluation import evaluate
+from nngcd.pipeline import discover, fit
+from nngcd.prediction import predict
+from nngcd.settings import resolve
+
+SMALL = {"n_hidden": 32, "n_projection": 16, "sparse_weight": 1e-6}
+
+
+def blob_settings(**more):
+    return resolve({"data": "blobs", "k": 6, "loss": SMALL, "training": {"epochs": 5, "batch_size": 48}, **more})
+
+
+def run_discover(split, truth, settings, path):
+    run = RunFolder.create(path)
+    discover(split, truth, settings, run, cache=None, progress=Progress())
+    return run
+
+
+def make_truth(classes):
+    return Truth(classes=np.asarray(classes), class_names=tuple("abcdef"), n_old=3)
+
+
+def test_training_never_sees_the_truth(blob_split, blobs, tmp_path, rng):
+    """Poisoned truth: right, random, absent; every file but the score is the same to the bit."""
+    truths = {"right": make_truth(blobs[2]), "random": make_truth(rng.integers(0, 6, 240)), "absent": None}
+    runs = {name: run_discover(blob_split, truth, blob_settings(), tmp_path / name) for name, truth in truths.items()}
+    for name in ("results.parquet", "results.csv", "categories.csv", "features.safetensors", "model/model.safetensors"):
+        contents = {(run.path / name).read_bytes() for run in runs.values()}
+        assert len(contents) == 1, name
+    right, random = (read_json(runs[name].summary)["scores"]["accuracy"]["all"] for name in ("right", "random"))
+    assert right > 90
+    assert random < 40
+    assert "scores" not in read_json(runs["absent"].summary)
+
+
+def test_the_run_folder_is_complete_and_describes_itself(blob_split, blobs, tmp_path):
+    run = run_discover(blob_split, make_truth(blobs[2]), blob_settings(), tmp_path / "run")
+    summary = read_json(run.summary)
+    assert summary["scores"]["protocol"].startswith("transductive")
+    assert summary["n_unlabelled_known"] + summary["n_unlabelled_new"] == summary["n_unlabelled"] == 180
+    assert read_json(run.environment)["split_hash"] == blob_split.fingerprint
+    assert pd.read_parquet(run.manifest)["label_given"].notna().sum() == 60
+    assert not run.checkpoint.exists()
+    assert len(run.read_metrics()) == 5
+
+    results = pd.read_parquet(run.results)
+    labelled = results["label_given"].notna()
+    assert (results.loc[labelled, "category"] == results.loc[labelled, "label_given"]).all()
+    assert set(results["status"]) == {"known", "new"}
+    assert results["confidence"].between(0, 1).all()
+    assert (results["confidence"] >= results["alt_1_p"]).all()
+    categories = pd.read_csv(run.categories)
+    assert categories["size"].sum() == 240
+    assert categories["id"].tolist() == ["0", "1", "2", "new-001", "new-002", "new-003"]
+    new_sizes = categories.loc[categories["kind"] == "new", "size"].tolist()
+    assert new_sizes == sorted(new_sizes, reverse=True)
+
+
+def test_the_written_settings_repeat_the_run(blob_split, tmp_path):
+    first = run_discover(blob_split, None, blob_settings(seed=3), tmp_path / "first")
+    again = run_discover(blob_split, None, resolve(read_yaml(first.config)), tmp_path / "again")
+    assert first.results.read_bytes() == again.results.read_bytes()
+
+
+def test_a_run_on_other_labels_cannot_be_resumed(blob_split, tmp_path):
+    run = RunFolder.create(tmp_path / "run")
+    discover(blob_split, None, blob_settings(), run, cache=None, progress=Progress())
+    labels = blob_split.labels.copy()
+    labels[0] = -1
+    changed = dataclasses.replace(blob_split, labels=labels)
+    with pytest.raises(DataError, match="cannot resume.*images or labels have changed"):
+        discover(changed, None, blob_settings(), run, cache=None, progress=Progress())
+
+
+def test_evaluate_agrees_with_the_summary(blob_split, blobs, tmp_path):
+    run = run_discover(blob_split, make_truth(blobs[2]), blob_settings(), tmp_path / "run")
+    table = pd.DataFrame({"file_name": blob_split.table["file_name"], "label": blobs[2]})
+    table.to_csv(tmp_path / "truth.csv", index=False)
+    assert evaluate(run, tmp_path / "truth.csv") == read_json(run.summary)["scores"]
+
+
+def test_evaluate_without_a_fitting_truth_says_so(blob_split, blobs, tmp_path):
+    features, labels, _ = blobs
+    np.savez(tmp_path / "blobs.npz", X=features, y=labels)
+    settings = blob_settings(data=str(tmp_path / "blobs.npz"))
+    run = run_discover(blob_split, None, settings, tmp_path / "run")
+    with pytest.raises(DataError, match=r"not known.*--truth"):
+        evaluate(run)
+    (tmp_path / "other.csv").write_text("file_name,label\nelsewhere.png,a\n")
+    with pytest.raises(DataError, match="none of the run's unlabelled images"):
+        evaluate(run, tmp_path / "other.csv")
+    run.results.unlink()
+    with pytest.raises(DataError, match="not finished"):
+        evaluate(run)
+
+
+def test_impossible_numbers_of_categories_are_refused_at_once(blob_split, blobs):
+    with pytest.raises(ConfigError, match=r"k = None: say how many"):
+        fit(blob_split, blob_settings(k=None))
+    with pytest.raises(ConfigError, match="3 categories are labelled"):
+        fit(blob_split, blob_settings(k=2))
+    with pytest.raises(ConfigError, match="only 240 images"):
+        fit(blob_split, blob_settings(k=241))
+    with pytest.raises(DataError, match="D06"):
+        fit(from_arrays(blobs[0], blobs[2]), blob_settings())
+
+
+def test_features_with_views_of_their_own_are_used_as_they_are(blobs, rng):
+    features, labels, classes = blobs
+    views = features[:, None] + rng.normal(size=(240, 3, 16)).astype(np.float32) * 0.1
+    fitted = fit(from_arrays(views, labels), blob_settings())
+    assert np.mean(fitted.scores_nk.argmax(-1).numpy()[classes < 3] == classes[classes < 3]) > 0.9
+
+
+def test_an_unbounded_regulariser_is_announced(blob_split):
+    with pytest.warns(NngcdWarning, match="weight"):
+        fit(blob_split, blob_settings(loss=SMALL | {"sparse_weight": 1e-3}))
+
+
+@pytest.mark.parametrize("effort", ["quick", "normal"])
+def test_images_end_to_end(image_folder, tmp_path, effort):
+    """Real pictures through a real backbone; new pictures get the names of known categories."""
+    (image_folder / "_unlabelled" / "broken.png").write_bytes(b"not a picture")
+    split, truth = open_dataset(str(image_folder))
+    settings = resolve(
+        {
+            "data": str(image_folder), "k": 3, "effort": effort, "workers": 0, "image_size": 32, "loss": SMALL,
+            "training": {"epochs": 12, "batch_size": 24, "learning_rate": 0.05},
+        }
+    )  # fmt: skip
+    run = run_discover(split, truth, settings, tmp_path / "run")
+    results = pd.read_csv(run.results_csv).set_index("file_name")
+    for colour in ("red", "green"):
+        assert (results.loc[[f"_unlabelled/{colour}_{i}.png" for i in range(6)], "category"] == colour).all()
+    assert pd.read_csv(run.problems)["file_name"].tolist() == ["_unlabelled/broken.png"]
+
+    predicted = predict(run, open_images(str(image_folder)), workers=0).set_index("file_name")
+    same = results.index
+    assert (predicted.loc[same, "category"][results["label_given"].isna()] ==
+            results["category"][results["label_given"].isna()]).all()  # fmt: skip
+    assert predicted.loc["_unlabelled/broken.png", "status"] == "unreadable"
+
+
+def test_a_model_of_features_refuses_images_and_other_features(blob_split, tmp_path, rng):
+    run = run_discover(blob_split, None, blob_settings(), tmp_path / "run")
+    pictures = from_arrays(rng.integers(0, 255, size=(4, 8, 8, 3)).astype(np.uint8))
+    with pytest.raises(DataError, match="made from features and cannot label images"):
+        predict(run, pictures)
+    with pytest.raises(DataError, match="takes 16 features, got 5"):
+        predict(run, from_arrays(rng.normal(size=(4, 5))))
+    same = predict(run, blob_split)
+    unlabelled = ~blob_split.is_labelled
+    assert (same["category"][unlabelled] == pd.read_parquet(run.results)["category"][unlabelled]).all()
+
+
+def test_a_newer_model_format_is_refused(blob_split, tmp_path):
+    run = run_discover(blob_split, None, blob_settings(method="kmeans", loss={}), tmp_path / "run")
+    facts = read_json(run.model / "config.json")
+    (run.model / "config.json").write_text(json.dumps(facts | {"format": 99}))
+    with pytest.raises(DataError, match="newer nngcd"):
+        predict(run, blob_split)
+
+
+def test_global_random_state_is_left_alone(blob_split):
+    torch.manual_seed(1)
+    before = torch.random.get_rng_state()
+    fit(blob_split, blob_settings())
+    assert torch.equal(before, torch.random.get_rng_state())

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from lightning_fabric import Fabric
+
+from nngcd.backbones.backbone import Adapter
+from nngcd.core.errors import ConfigError, TrainingError
+from nngcd.core.progress import Progress
+from nngcd.core.run_folder import RunFolder
+from nngcd.core.seeds import torch_generator
+from nngcd.methods import nngcd
+from nngcd.methods.contract import Task
+from nngcd.training.learner import Learner
+from nngcd.training.loop import Config, train
+from nngcd.training.sources import CachedViews
+
+
+@pytest.fixture
+def source(blobs):
+    features, labels, _ = blobs
+    hidden = torch.from_numpy(features)[:, None] + torch.randn(240, 3, 16, generator=torch_generator(0, "noise")) * 0.1
+    return CachedViews(hidden, labels, "two-random", batch_size=60, seed=0)
+
+
+def make_learner(**config):
+    tail = Adapter(16)
+    task = Task(
+        n_features=16, n_clusters=6, n_old=3, generator=torch_generator(0, "init"), sparse_weights=(tail.weight,)
+    )
+    return Learner(tail, nngcd.Method(nngcd.Config(n_hidden=24, n_projection=8, **config), task))
+
+
+def run_training(learner, source, run, **config):
+    fabric = Fabric(accelerator="cpu", devices=1)
+    train(learner, source, Config(**config), fabric=fabric, run=run, progress=Progress())
+
+
+class StopAfter(Progress):
+    """Stands for a crash: raises after some epochs, when their checkpoint is written."""
+
+    def __init__(self, n_epochs):
+        self.left = n_epochs
+
+    def advance(self, n=1, note=""):
+        self.left -= n
+        if self.left <= 0:
+            raise KeyboardInterrupt
+
+
+def test_a_resumed_run_equals_an_unbroken_one_to_the_bit(source, tmp_path):
+    unbroken = make_learner()
+    run_training(unbroken, source, RunFolder.create(tmp_path / "unbroken"), epochs=6)
+
+    broken, run = make_learner(), RunFolder.create(tmp_path / "broken")
+    fabric = Fabric(accelerator="cpu", devices=1)
+    with pytest.raises(KeyboardInterrupt):
+        train(broken, source, Config(epochs=6), fabric=fabric, run=run, progress=StopAfter(3))
+    # The crash came after a metrics line whose checkpoint was never written.
+    run.append_metrics({"epoch": 3, "loss": 99.0})
+    resumed = make_learner()
+    run_training(resumed, source, run, epochs=6)
+
+    for name, tensor in unbroken.state_dict().items():
+        assert torch.equal(tensor, resumed.state_dict()[name]), name
+    lines = run.read_metrics()
+    assert [line["epoch"] for line in lines] == list(range(6))
+    assert 99.0 not in [line["loss"] for line in lines]
+
+
+def test_every_term_is_logged_by_name(source, tmp_path):
+    run = RunFolder.create(tmp_path / "run")
+    run_training(make_learner(), source, run, epochs=2)
+    line = run.read_metrics()[1]
+    terms = {"pseudo_label", "mean_entropy", "contrast", "classify", "supcon", "sparse"}
+    assert terms <= set(line)
+    assert line["loss"] == pytest.approx(sum(line[name] for name in terms), abs=1e-4)
+    assert line["learning_rate"] == pytest.approx(0.1 * (0.5 * (1 - 1e-3) + 1e-3))
+
+
+def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_state(source, tmp_path):
+    run = RunFolder.create(tmp_path / "run")
+    run_training(make_learner(), source, run, epochs=2)
+    kept = run.checkpoint.read_bytes()
+    learner = make_learner()
+    source.hidden_nv[5] = torch.nan
+    with pytest.raises(TrainingError, match=r"no longer finite in epoch 3.*nan.*learning_rate"):
+        run_training(learner, source, run, epochs=4)
+    assert run.checkpoint.read_bytes() == kept
+
+
+def test_only_matrices_decay(source):
+    learner = make_learner(sparse_weight=0.0)
+    from nngcd.training.loop import _parameter_groups
+
+    decayed, free = _parameter_groups(learner, Config(weight_decay=0.5))
+    assert (decayed["weight_decay"], free["weight_decay"]) == (0.5, 0.0)
+    assert all(p.ndim >= 2 for p in decayed["params"])
+    assert all(p.ndim < 2 for p in free["params"])
+    trained = [p for p in learner.parameters() if p.requires_grad]
+    assert len(decayed["params"]) + len(free["params"]) == len(trained)
+    assert not any(p is learner.method.teacher.weight for p in decayed["params"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("epochs", 0), ("batch_size", 0), ("learning_rate", -1.0), ("weight_decay", -1e-3)]
+)
+def test_impossible_settings_are_refused(name, value):
+    with pytest.raises(ConfigError, match=f"training.{name}"):
+        Config(**{name: value})
