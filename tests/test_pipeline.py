@@ -88,7 +88,7 @@ def test_a_run_on_other_labels_cannot_be_resumed(blob_split, tmp_path):
     labels = blob_split.labels.copy()
     labels[0] = -1
     changed = dataclasses.replace(blob_split, labels=labels)
-    with pytest.raises(DataError, match="cannot resume.*images or labels have changed"):
+    with pytest.raises(DataError, match=r"cannot resume.*images or labels have changed"):
         discover(changed, None, blob_settings(), run, cache=None, progress=Progress())
 
 

@@ -1,0 +1,208 @@
+"""The command line as a person meets it: what is printed, the exit code, and what is left on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from nngcd.cli import main
+from nngcd.cli.app import app
+from nngcd.cli.options import seed_range
+
+FAST = ["--set", "loss.n_hidden=32", "--set", "loss.n_projection=16", "--set", "training.batch_size=48"]
+
+
+@pytest.fixture
+def arrays(blobs, tmp_path):
+    features, labels, _ = blobs
+    np.savez(tmp_path / "blobs.npz", X=features, y=labels)
+    return tmp_path / "blobs.npz"
+
+
+@pytest.fixture
+def nngcd(monkeypatch, capsys):
+    """Run a command in this process; return its exit code, standard output and standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["nngcd", *(str(a) for a in arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        captured = capsys.readouterr()
+        return exit_.value.code or 0, captured.out, captured.err
+
+    return run
+
+
+def test_every_command_has_help_with_an_example():
+    for command in ("demo", "fit", "predict", "evaluate", "doctor"):
+        result = CliRunner().invoke(app, [command, "--help"])
+        assert result.exit_code == 0
+        assert f"nngcd {command}" in result.output
+        assert "Example:" in result.output
+
+
+def test_version(nngcd):
+    code, out, _ = nngcd("--version")
+    assert (code, out.split()[0]) == (0, "nngcd")
+
+
+def test_fit_predict_evaluate(nngcd, arrays, blobs, tmp_path):
+    run = tmp_path / "run"
+    code, out, err = nngcd("fit", arrays, "--k", 6, "--out", run, "--set", "training.epochs=5", *FAST)
+    assert code == 0, err
+    assert "180 unlabelled images were sorted into 6 categories" in out
+    assert f"nngcd predict {run}" in out
+    assert "Traceback" not in out + err
+
+    code, out, _ = nngcd("predict", run, arrays, "--out", tmp_path / "new.csv")
+    assert code == 0
+    assert "240 images" in out
+    table = pd.read_csv(tmp_path / "new.csv")
+    assert {"file_name", "category", "status", "confidence", "alt_1"} <= set(table.columns)
+
+    truth = pd.DataFrame({"file_name": table["file_name"], "label": blobs[2]})
+    truth.to_csv(tmp_path / "truth.csv", index=False)
+    code, out, _ = nngcd("evaluate", run, "--truth", tmp_path / "truth.csv")
+    assert code == 0
+    assert "accuracy (v2, one match)" in out
+    code, out, _ = nngcd("evaluate", run, "--truth", tmp_path / "truth.csv", "--json")
+    assert json.loads(out)["accuracy"]["all"] > 80
+
+
+def test_json_is_all_that_is_printed(nngcd, arrays, tmp_path):
+    arguments = ["--k", 6, "--method", "kmeans", "--json"]
+    code, out, _ = nngcd("fit", arrays, "--out", tmp_path / "run", *arguments)
+    assert code == 0
+    assert json.loads(out)["k"] == 6
+    code, out, _ = nngcd("predict", tmp_path / "run", arrays, "--out", tmp_path / "p.parquet", "--json")
+    assert json.loads(out)["out"].endswith("p.parquet")
+    assert len(pd.read_parquet(tmp_path / "p.parquet")) == 240
+
+
+def test_doctor(nngcd):
+    code, out, _ = nngcd("doctor", "--json")
+    facts = json.loads(out)
+    assert code == 0
+    assert {"nngcd", "simgcd", "kmeans"} <= set(facts["methods"])
+    assert facts["default_backbone"].startswith("ok")
+    assert "versions" in nngcd("doctor")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["fit"], 2, "say what to sort"),
+        (["fit", "plnkton"], 3, "plnkton"),
+        (["fit", "digits", "--method", "simgdc"], 2, "Did you mean 'simgcd'"),
+        (["fit", "digits", "--preset", "papr"], 2, "Did you mean 'paper'"),
+        (["fit", "digits", "--set", "training.epoch=3"], 2, "Did you mean 'epochs'"),
+        (["fit", "digits", "--device", "cuda:99"], 4, "no cuda:99 device"),
+        (["fit", "digits", "--k", "3"], 2, "5 categories are labelled"),
+        (["fit", "digits", "--backbone", "resnet999"], 2, "resnet999"),
+        (["fit", "digits", "--resume", "x"], 2, "leave out DATA"),
+        (["fit", "--resume", "absent"], 3, "absent does not exist"),
+        (["fit", "digits", "--config", "absent.yaml"], 2, "absent.yaml"),
+        (["predict", "absent", "digits"], 3, "absent does not exist"),
+        (["predict", "absent", "digits", "--out", "x.docx"], 2, "must end in .csv or .parquet"),
+        (["evaluate", "absent"], 3, "absent does not exist"),
+        (["fit", "digits", "--unknown-flag"], 2, "--unknown-flag"),
+        (["demo", "--seeds", "a-b"], 2, "is no list of seeds"),
+    ],
+)
+def test_mistakes_get_one_clear_message_and_leave_nothing_behind(
+    nngcd, tmp_path, monkeypatch, arguments, code, message
+):
+    monkeypatch.chdir(tmp_path)
+    found, out, err = nngcd(*arguments)
+    assert found == code
+    assert message in " ".join((out + err).replace("│", " ").split())
+    assert "Traceback" not in out + err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_our_own_bugs_say_that_they_are(nngcd, monkeypatch):
+    def broken(*args, **kwargs):
+        raise RuntimeError("surprise")
+
+    monkeypatch.setattr("nngcd.cli.doctor.versions", broken)
+    code, _, err = nngcd("doctor")
+    assert code == 1
+    assert "surprise" in err
+    assert "bug in nngcd" in err
+
+
+def test_seeds():
+    assert seed_range("0-2") == [0, 1, 2]
+    assert seed_range("4") == [4]
+    assert seed_range("1,5-6") == [1, 5, 6]
+
+
+def start(*arguments):
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "nngcd", *(str(a) for a in arguments)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_epochs(run, n, process):
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if (run / "metrics.jsonl").is_file() and (run / "metrics.jsonl").read_text().count("\n") >= n:
+            return
+        time.sleep(0.02)
+    raise AssertionError(process.communicate())
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_a_run_resumes_to_the_same_result(arrays, tmp_path):
+    options = ["--k", 6, "--seed", 4, "--set", "training.epochs=40", *FAST]
+    whole = start("fit", arrays, "--out", tmp_path / "whole", *options)
+    assert whole.wait(timeout=180) == 0, whole.communicate()
+
+    broken = tmp_path / "broken"
+    process = start("fit", arrays, "--out", broken, *options)
+    for n_epochs in (3, 17):
+        wait_for_epochs(broken, n_epochs, process)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert not (broken / "results.parquet").exists()
+        process = start("fit", "--resume", broken)
+    out, err = process.communicate(timeout=180)
+    assert process.returncode == 0, err
+    for name in ("results.parquet", "results.csv", "model/model.safetensors"):
+        assert (broken / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+    again = start("fit", "--resume", broken)
+    out, _ = again.communicate(timeout=60)
+    assert again.returncode == 0
+    assert "is complete already" in out
+
+
+@pytest.mark.slow
+def test_a_polite_stop_says_how_to_go_on(arrays, tmp_path):
+    run = tmp_path / "run"
+    process = start("fit", arrays, "--out", run, "--k", 6, "--set", "training.epochs=2000", *FAST)
+    wait_for_epochs(run, 2, process)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"nngcd fit --resume {run}" in out
+    assert "Traceback" not in err
+    assert not (run / ".lock").exists()
+
+
+@pytest.mark.slow
+def test_the_demo_finds_the_hidden_digits(nngcd, tmp_path):
+    code, out, _ = nngcd("demo", "--out", tmp_path / "demo", "--seeds", "0", "--json")
+    assert code == 0
+    summaries = json.loads(out)
+    nngcd_all, kmeans_all = (summaries[method][0]["scores"]["accuracy"]["all"] for method in ("nngcd", "kmeans"))
+    assert nngcd_all > 80
+    assert nngcd_all > kmeans_all + 5
