@@ -1,4 +1,4 @@
-"""Compare methods on one data set over several seeds: one run folder each, one table at the end; started again, it goes on.
+"""Compare methods on one data set over several seeds: a run folder each, one table at the end; it can be continued.
 
 python benchmarks/compare.py digits --seeds 0-2 --out runs/digits
 python benchmarks/compare.py ../shared/data/cub --dataset cub --preset official --seeds 0-2 --out runs/cub-official

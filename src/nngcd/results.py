@@ -92,7 +92,9 @@ def category_table(results: pd.DataFrame, split: Split, ids: list[str]) -> pd.Da
 def describe(split: Split, results: pd.DataFrame) -> dict[str, object]:
     """Return what was found, in numbers a sentence can be made of."""
     sorted_ = results[~split.is_labelled]
-    new_sizes = sorted_.loc[sorted_["status"] == "new", "category"].value_counts()
+    # By id first: among categories of one size the sort keeps that order, so new-001 is the largest.
+    new_sizes = sorted_.loc[sorted_["status"] == "new", "category"].value_counts().sort_index()
+    new_sizes = new_sizes.sort_values(ascending=False, kind="stable")
     return {
         "n_images": len(results),
         "n_labelled": split.n_labelled,

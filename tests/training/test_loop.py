@@ -83,7 +83,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_state(source, tmp_pa
     run_training(make_learner(), source, run, epochs=2)
     kept = run.checkpoint.read_bytes()
     learner = make_learner()
-    source.hidden_nv[5] = torch.nan
+    source.hidden_nv[:] = torch.nan
     with pytest.raises(TrainingError, match=r"no longer finite in epoch 3.*nan.*learning_rate"):
         run_training(learner, source, run, epochs=4)
     assert run.checkpoint.read_bytes() == kept

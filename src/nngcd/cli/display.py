@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TextIO
 
@@ -102,6 +102,22 @@ def progress_display(*, is_quiet: bool, prefix: str = "") -> BarProgress | LineP
     if is_quiet:
         return NoProgress()
     return BarProgress(prefix) if OUT.is_terminal else LineProgress(prefix)
+
+
+def reading(progress: Progress) -> Callable[[int, int], None]:
+    """Return a callback that shows how many files have been read."""
+    n_shown = 0
+
+    def show(n_read: int, n_files: int) -> None:
+        nonlocal n_shown
+        if n_shown == 0:
+            progress.start("reading", n_files)
+        progress.advance(n_read - n_shown)
+        n_shown = n_read
+        if n_read == n_files:
+            progress.finish()
+
+    return show
 
 
 def say(text: str = "") -> None:

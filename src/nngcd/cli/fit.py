@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from nngcd.cli import options
-from nngcd.cli.display import progress_display, say, say_json
+from nngcd.cli.display import progress_display, reading, say, say_json
 from nngcd.cli.words import found_words, score_words
 from nngcd.core import config
 from nngcd.core.device import choose_device
@@ -79,6 +79,9 @@ def settings_from(flags: dict[str, Any], config_file: Path | None, assignments: 
     values = config.merge(from_file, given, config.parse_assignments(assignments))
     if not values.get("data"):
         raise ConfigError("DATA", None, "say what to sort: a folder, a .csv or .npz file, or `digits`")
+    if Path(values["data"]).exists():
+        # Absolute, so that a run can be resumed and evaluated from anywhere.
+        values["data"] = str(Path(values["data"]).resolve())
     if "effort" not in values:
         values["effort"] = "quick" if choose_device(values.get("device", "auto")).type == "cpu" else "normal"
     return resolve(values)
@@ -92,7 +95,8 @@ def fit_run(
         if not is_quiet:
             say(f"{run.path} is complete already.")
         return run
-    split, truth = open_dataset(settings.data, dataset=settings.dataset)
+    with progress_display(is_quiet=is_quiet, prefix=prefix) as progress:
+        split, truth = open_dataset(settings.data, dataset=settings.dataset, on_progress=reading(progress))
     if run is None:
         run = RunFolder.create(out or Path("runs") / f"{split.name}-{datetime.now():%Y%m%d}")
     if not is_quiet:

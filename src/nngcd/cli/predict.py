@@ -9,7 +9,7 @@ import typer
 
 from nngcd import prediction
 from nngcd.cli import options
-from nngcd.cli.display import progress_display, say, say_json
+from nngcd.cli.display import progress_display, reading, say, say_json
 from nngcd.core.errors import ConfigError
 from nngcd.core.files import write_table
 from nngcd.core.run_folder import RunFolder
@@ -33,8 +33,8 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
     if out.suffix not in (".csv", ".parquet"):
         raise ConfigError("--out", str(out), "must end in .csv or .parquet")
     folder = RunFolder.open(run)
-    split = open_images(data, dataset=dataset)
     with progress_display(is_quiet=quiet or json) as progress:
+        split = open_images(data, dataset=dataset, on_progress=reading(progress))
         table = prediction.predict(folder, split, device=device, workers=workers, progress=progress)
     write_table(out, table)
     counts = table["status"].value_counts()

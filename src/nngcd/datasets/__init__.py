@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 
 from nngcd.core.components import component_names, find_component
 from nngcd.core.errors import DataError
 from nngcd.datasets.file_tree import no_such_path
+from nngcd.datasets.image_files import Progress as ReadProgress
 from nngcd.datasets.manifest_rows import SPREADSHEET_EXTENSIONS, TABLE_EXTENSIONS
 from nngcd.datasets.split import Split, Truth
 
 
 def open_dataset(
-    data: str, *, dataset: str | None = None, seed: int = 0, **options: object
+    data: str,
+    *,
+    dataset: str | None = None,
+    seed: int = 0,
+    on_progress: ReadProgress | None = None,
+    **options: object,
 ) -> tuple[Split, Truth | None]:
     """Return the split, and the truth where there is one, of a path or of a dataset known by name.
 
@@ -21,6 +28,7 @@ def open_dataset(
         data: a folder, a table (.csv, .tsv, .parquet), an .npz file, or a name such as `digits`.
         dataset: the name of the dataset that lies at `data`, for example `cub`; found from the path by default.
         seed: the seed of the run.
+        on_progress: called with the number of files read and their total, by datasets that read files.
         options: further options of that dataset, for example `unlabelled_names`.
 
     Raises:
@@ -28,17 +36,23 @@ def open_dataset(
         UserError: no dataset of that name.
     """
     name, root = (dataset, Path(data)) if dataset is not None else _recognise(data)
-    loaded: tuple[Split, Truth | None] = find_component(__name__, name, "load").load(root, seed=seed, **options)
+    load = find_component(__name__, name, "load").load
+    loaded: tuple[Split, Truth | None] = load(root, seed=seed, **_accepted(load, on_progress=on_progress), **options)
     return loaded
 
 
-def open_images(data: str, *, dataset: str | None = None) -> Split:
+def open_images(data: str, *, dataset: str | None = None, on_progress: ReadProgress | None = None) -> Split:
     """Return images that are only to be looked at: labels, where the data have any, are left aside."""
     name, root = (dataset, Path(data)) if dataset is not None else _recognise(data)
     load = find_component(__name__, name, "load").load
-    options = {"use_labels": False} if "use_labels" in inspect.signature(load).parameters else {}
-    split: Split = load(root, **options)[0]
+    split: Split = load(root, **_accepted(load, on_progress=on_progress, use_labels=False))[0]
     return split
+
+
+def _accepted(load: Callable[..., object], **options: object) -> dict[str, object]:
+    """Return those options that a dataset knows; not every dataset reads files or has labels to leave aside."""
+    parameters = inspect.signature(load).parameters
+    return {name: value for name, value in options.items() if name in parameters}
 
 
 def _recognise(data: str) -> tuple[str, Path | None]:

@@ -62,7 +62,7 @@ def cached_hidden(
     hidden_nv = torch.cat(parts)
     if path:
         write_tensors(path, {"hidden_nv": hidden_nv})
-        progress.finish(f"kept in {path} ({path.stat().st_size / 1e6:.0f} MB)")
+    progress.finish(f"kept in {path} ({path.stat().st_size / 1e6:.0f} MB)" if path else "")
     return hidden_nv
 
 
@@ -72,6 +72,7 @@ def centre_features(backbone: Backbone, images: Images, *, n_workers: int, progr
     dataset = ViewDataset(images, backbone.preprocessing, seed=VIEW_SEED, n_random=0, may_flip=False, purpose="centre")
     for hidden_b1 in _hidden_batches(backbone, dataset, n_workers, progress):
         yield run_tail(backbone, hidden_b1[:, 0])
+    progress.finish()
 
 
 @torch.no_grad()
@@ -87,7 +88,6 @@ def _hidden_batches(backbone: Backbone, dataset: ViewDataset, n_workers: int, pr
     for views_bv in view_loader(dataset, torch.arange(n_images), batch_size=IMAGES_PER_READ, n_workers=n_workers):
         yield run_trunk(backbone, views_bv)
         progress.advance(len(views_bv))
-    progress.finish()
 
 
 def _key(backbone: Backbone, split: Split, n_random: int) -> str:
