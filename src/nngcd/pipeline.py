@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import shutil
 import time
 import warnings
@@ -30,6 +31,8 @@ from nngcd.training.model import Blueprint, Model
 from nngcd.training.sources import CachedViews, OnlineViews, Source
 from nngcd.views import feature_views
 
+_LOG = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
@@ -46,12 +49,14 @@ def discover(
 ) -> None:
     """Fit, write everything into the run folder, and score when the truth is known. A killed run can be resumed."""
     started = time.perf_counter()
+    _LOG.info("%s: %d images, %d labelled in %d classes", split.name, len(split), split.n_labelled, split.n_old)
     settings = dataclasses.replace(settings, k=number_of_clusters(split, settings))
     run_files.write_inputs(run, split, settings)
     fitted = fit(split, settings, run=run, cache=cache, progress=progress)
     run_files.write_outputs(run, split, fitted.model, fitted.categories, fitted.features_nd, fitted.scores_nk)
     run_files.write_summary(run, split, truth, settings, fitted.scores_nk, time.perf_counter() - started)
     shutil.rmtree(run.checkpoint.parent, ignore_errors=True)
+    _LOG.info("complete after %.1f s", time.perf_counter() - started)
 
 
 def fit(
@@ -69,6 +74,7 @@ def fit(
     weights = Path(settings.weights) if settings.weights else None
     model = Model.build(_blueprint(split, settings, n_clusters), seed=settings.seed, weights=weights).to(device)
 
+    _LOG.info("K = %d, method %s, backbone %s, device %s", n_clusters, settings.method, model.backbone.name, device)
     hidden_nv = _cached_views(model, split, settings, cache, progress)
     if model.method.trains:
         fabric = Fabric(accelerator=device.type, devices=1, precision=choose_precision(settings.precision, device))

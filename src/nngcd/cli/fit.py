@@ -67,8 +67,8 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
         }  # fmt: skip
         settings = settings_from(flags, config_file, assignments or [])
         run = None
-    with logging_to(verbose):
-        run = fit_run(settings, run=run, out=out, cache=cache, is_quiet=quiet or json)
+    show_log(verbose)
+    run = fit_run(settings, run=run, out=out, cache=cache, is_quiet=quiet or json)
     show(run, is_json=json)
 
 
@@ -104,7 +104,7 @@ def fit_run(
         say(f"{prefix}method {settings.method}, effort {settings.effort}, seed {settings.seed}")
         say(f"{prefix}{len(split)} images: {split.n_labelled} labelled in {split.n_old} categories, "
             f"{split.n_unlabelled} unlabelled, {len(split.problems)} not used")  # fmt: skip
-    with run.locked(), interruptible(run), progress_display(is_quiet=is_quiet, prefix=prefix) as progress:
+    with run.locked(), interruptible(run), run.logged(), progress_display(is_quiet=is_quiet, prefix=prefix) as progress:
         discover(split, truth, settings, run, cache=cache or run.path.parent / ".nngcd-cache", progress=progress)
     return run
 
@@ -142,8 +142,7 @@ def interruptible(run: RunFolder) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-@contextmanager
-def logging_to(is_verbose: bool) -> Iterator[None]:
-    """Show what the library logs when asked to."""
-    logging.basicConfig(level=logging.INFO if is_verbose else logging.WARNING, format="%(name)s: %(message)s")
-    yield
+def show_log(is_verbose: bool) -> None:
+    """Show what the library logs, if asked to."""
+    if is_verbose:
+        logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ metrics.jsonl      one line per training epoch
 config.yaml        every setting; `nngcd fit --config config.yaml` repeats the run
 environment.json   versions, device, command line, times
 data/              the images that were used (manifest.parquet) and which labels were given (split.csv)
+log.txt            what happened when
 problems.csv       files that were not used, and why
 features.safetensors  the learned feature of every image
 model/             the trained model, for `nngcd predict`
@@ -106,6 +108,25 @@ class RunFolder:
         """Drop the lines of `epoch` and later: a crash can come between a line and its checkpoint."""
         kept = [line for line in self.read_metrics() if line["epoch"] < epoch]
         write_text(self.metrics, "".join(json.dumps(line) + "\n" for line in kept))
+
+    @contextmanager
+    def logged(self) -> Iterator[None]:
+        """Write what the library logs into log.txt, added to what earlier parts of the run left there."""
+        handler = logging.FileHandler(self.log, encoding="utf-8")
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logger = logging.getLogger("nngcd")
+        logger.addHandler(handler)
+        level = logger.level
+        logger.setLevel(logging.INFO)
+        try:
+            yield
+        except BaseException:
+            logger.exception("the run stopped")
+            raise
+        finally:
+            logger.setLevel(level)
+            logger.removeHandler(handler)
+            handler.close()
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from nngcd.methods.contract import BaseMethod, Batch, Moment
@@ -19,4 +20,6 @@ class Learner(nn.Module):
         """Return the method's loss terms for a batch of hidden states (V, B, ...)."""
         n_views, n_images = hidden_vb.shape[:2]
         features_vbd = self.tail(hidden_vb.flatten(0, 1)).unflatten(0, (n_views, n_images))
-        return self.method.loss(Batch(features_vbd, labels_b, moment))
+        # Half precision pays in the backbone; similarities at temperature 0.04 need all their digits.
+        with torch.autocast(hidden_vb.device.type, enabled=False):
+            return self.method.loss(Batch(features_vbd.float(), labels_b, moment))

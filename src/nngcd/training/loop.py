@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections import defaultdict
@@ -20,6 +21,8 @@ from nngcd.methods.contract import Moment
 from nngcd.training.checkpoint import load_checkpoint, save_checkpoint
 from nngcd.training.learner import Learner
 from nngcd.training.sources import Source
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +67,7 @@ def train(
     if run:
         run.forget_metrics_from(first)
     module, wrapped = fabric.setup(learner, optimiser, move_to_device=True)
+    _LOG.info("training epochs %d to %d, %d batches each", first + 1, config.epochs, source.n_batches)
     progress.start("training", config.epochs)
     progress.advance(first)
     for epoch in range(first, config.epochs):
