@@ -2,10 +2,10 @@
 
 What it adds to SimGCD, each part with its own switch:
 
-1. Non-negative activated neurons: `activation` after the projection, and a teacher that averages the classifier.
-   GELU is not non-negative (its minimum is -0.17); `rep_relu` and `relu` are. GELU is kept because it is the paper's.
-2. NMF NCE instead of InfoNCE as the unsupervised contrastive loss (`contrast`). SupCon stays as it is.
-3. Hybrid sparse regularisation of the trained weights (`sparse_weight`).
+1. Non-negative activated neurons, Eqs. (18, 19): `activation` after the projection, and a teacher that averages the
+   classifier. GELU is not non-negative (its minimum is -0.17); `rep_relu` and `relu` are. GELU is the paper's choice.
+2. NMF NCE, Eqs. (28, 29), instead of InfoNCE, Eq. (22), as the unsupervised contrast (`contrast`). SupCon stays.
+3. Hybrid sparse regularisation, Eq. (30), of the trained weights (`sparse_weight`).
 
 With all of them off the loss is SimGCD's, to the bit (tested).
 """
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from nngcd.core.errors import ConfigError
 from nngcd.core.schedules import teacher_momentum
-from nngcd.heads import ProjectionHead, Prototypes
+from nngcd.heads import Prototypes
 from nngcd.losses.cross_entropy import labelled_cross_entropy
 from nngcd.losses.distill import cross_view_distillation, mean_entropy_gap
 from nngcd.losses.info_nce import info_nce
@@ -75,20 +75,13 @@ class Config(simgcd.Config):
 
 
 class Method(BaseMethod):
-    """NN-GCD: `loss` is the paper's last equation, L = (1 - lambda) L_SSL + lambda L_SL + L_HSR, term by term."""
+    """NN-GCD: L = (1 - lambda) L_SSL + lambda L_SL + L_HSR, with a teacher that shares the student's backbone."""
 
     config: Config
 
     def __init__(self, config: Config, task: Task) -> None:
         super().__init__(config, task)
-        self.projection = ProjectionHead(
-            task.n_features,
-            n_hidden=config.n_hidden,
-            n_out=config.n_projection,
-            activation=config.activation,
-            generator=task.generator,
-        )
-        self.prototypes = Prototypes(task.n_features, task.n_clusters, generator=task.generator)
+        self.projection, self.prototypes = simgcd.make_heads(config, task, activation=config.activation)
         # Only the averaged classifier is ever read, so the teacher has no projection head; the authors' code averages
         # one and never uses it. The backbone is shared: one pass serves student and teacher (equality is tested).
         self.teacher = Prototypes(task.n_features, task.n_clusters, generator=task.generator).requires_grad_(False)
@@ -96,7 +89,7 @@ class Method(BaseMethod):
             self.teacher.load_state_dict(self.prototypes.state_dict())
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the weighted terms of the total loss."""
+        """Return the terms of Eq. (31): (1 - lambda) [Eqs. (25) and (29)] + lambda [Eqs. (23) and (26)] + Eq. (30)."""
         c = self.config
         projection_vbd = self.projection(batch.features_vbd)
         logits_vbk = self.prototypes(batch.features_vbd)
@@ -126,13 +119,8 @@ class Method(BaseMethod):
     def after_step(self, moment: Moment) -> None:
         """Move the teacher a little towards the classifier."""
         c = self.config
-        momentum = teacher_momentum(
-            moment.step,
-            moment.n_steps,
-            c.teacher_momentum_start,
-            c.teacher_momentum_end,
-            form=c.teacher_momentum_form,
-        )
+        ends = c.teacher_momentum_start, c.teacher_momentum_end
+        momentum = teacher_momentum(moment.step, moment.n_steps, *ends, form=c.teacher_momentum_form)
         self.teacher.weight.lerp_(self.prototypes.weight, 1 - momentum)
 
     def assign(self, features_nd: Tensor) -> Tensor:
@@ -160,7 +148,7 @@ class Method(BaseMethod):
         """Return the matrices of tail, projection and classifier.
 
         The authors' code also includes normalisation gains (any name with "weight"), which have no weight decay and are
-        pushed up once above 1.25; we leave them out (METHODS A16).
+        pushed up once above 1.25; we leave them out (docs/paper.md).
         """
         head = tuple(p for p in self.projection.parameters() if p.ndim >= 2)
         return (*self.task.sparse_weights, *head, self.prototypes.weight)

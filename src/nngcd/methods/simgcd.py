@@ -60,14 +60,7 @@ class Method(BaseMethod):
 
     def __init__(self, config: Config, task: Task) -> None:
         super().__init__(config, task)
-        self.projection = ProjectionHead(
-            task.n_features,
-            n_hidden=config.n_hidden,
-            n_out=config.n_projection,
-            activation="identity",
-            generator=task.generator,
-        )
-        self.prototypes = Prototypes(task.n_features, task.n_clusters, generator=task.generator)
+        self.projection, self.prototypes = make_heads(config, task, activation="identity")
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return SimGCD's five terms: (1 - lambda) of what needs no label, lambda of what does."""
@@ -93,6 +86,18 @@ class Method(BaseMethod):
         """Return the classifier's logits over the student temperature."""
         logits_nk: Tensor = self.prototypes(features_nd)
         return logits_nk / self.config.student_temperature
+
+
+def make_heads(config: Config, task: Task, *, activation: str) -> tuple[ProjectionHead, Prototypes]:
+    """Return the projection that the contrastive losses see and the cosine classifier, freshly started."""
+    projection = ProjectionHead(
+        task.n_features,
+        n_hidden=config.n_hidden,
+        n_out=config.n_projection,
+        activation=activation,
+        generator=task.generator,
+    )
+    return projection, Prototypes(task.n_features, task.n_clusters, generator=task.generator)
 
 
 def teacher_temperature(config: Config, epoch: int) -> float:
