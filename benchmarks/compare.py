@@ -11,8 +11,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from nngcd.cli.fit import fit_run
 from nngcd.cli.options import seed_range
+from nngcd.cli.running import fit_run
 from nngcd.core.config import merge, parse_assignments
 from nngcd.core.files import read_json
 from nngcd.core.run_folder import RunFolder

@@ -133,7 +133,7 @@ def test_our_own_bugs_say_that_they_are(nngcd, monkeypatch):
     def broken(*args, **kwargs):
         raise RuntimeError("surprise")
 
-    monkeypatch.setattr("nngcd.cli.doctor.versions", broken)
+    monkeypatch.setattr("nngcd.core.environment.versions", broken)
     code, _, err = nngcd("doctor")
     assert code == 1
     assert "surprise" in err

@@ -19,7 +19,7 @@ from nngcd.datasets import open_dataset, open_images
 from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.split import Truth
 from nngcd.evaluation import evaluate
-from nngcd.pipeline import discover, fit
+from nngcd.pipeline import discover, fit, prepare
 from nngcd.prediction import predict
 from nngcd.settings import resolve
 
@@ -32,7 +32,7 @@ def blob_settings(**more):
 
 def run_discover(split, truth, settings, path):
     run = RunFolder.create(path)
-    discover(split, truth, settings, run, cache=None, progress=Progress())
+    discover(prepare(split, settings), truth, run, cache=None, progress=Progress())
     return run
 
 
@@ -84,12 +84,12 @@ def test_the_written_settings_repeat_the_run(blob_split, tmp_path):
 
 def test_a_run_on_other_labels_cannot_be_resumed(blob_split, tmp_path):
     run = RunFolder.create(tmp_path / "run")
-    discover(blob_split, None, blob_settings(), run, cache=None, progress=Progress())
+    discover(prepare(blob_split, blob_settings()), None, run, cache=None, progress=Progress())
     labels = blob_split.labels.copy()
     labels[0] = -1
     changed = dataclasses.replace(blob_split, labels=labels)
     with pytest.raises(DataError, match=r"cannot resume.*images or labels have changed"):
-        discover(changed, None, blob_settings(), run, cache=None, progress=Progress())
+        discover(prepare(changed, blob_settings()), None, run, cache=None, progress=Progress())
 
 
 def test_evaluate_agrees_with_the_summary(blob_split, blobs, tmp_path):
@@ -145,7 +145,7 @@ def test_images_end_to_end(image_folder, tmp_path, effort):
     settings = resolve(
         {
             "data": str(image_folder), "k": 3, "effort": effort, "workers": 0, "image_size": 32, "loss": SMALL,
-            "training": {"epochs": 12, "batch_size": 24, "learning_rate": 0.05},
+            "training": {"epochs": 40, "batch_size": 12, "learning_rate": 0.1},
         }
     )  # fmt: skip
     run = run_discover(split, truth, settings, tmp_path / "run")

@@ -12,7 +12,7 @@ from nngcd.core.seeds import torch_generator
 from nngcd.methods import nngcd
 from nngcd.methods.contract import Task
 from nngcd.training.learner import Learner
-from nngcd.training.loop import Config, train
+from nngcd.training.loop import Config, _parameter_groups, train
 from nngcd.training.sources import CachedViews
 
 
@@ -89,17 +89,19 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_state(source, tmp_pa
     assert run.checkpoint.read_bytes() == kept
 
 
-def test_only_matrices_decay(source):
+def test_only_matrices_decay_and_the_tail_has_its_own_rate():
     learner = make_learner(sparse_weight=0.0)
-    from nngcd.training.loop import _parameter_groups
-
-    decayed, free = _parameter_groups(learner, Config(weight_decay=0.5))
-    assert (decayed["weight_decay"], free["weight_decay"]) == (0.5, 0.0)
-    assert all(p.ndim >= 2 for p in decayed["params"])
-    assert all(p.ndim < 2 for p in free["params"])
-    trained = [p for p in learner.parameters() if p.requires_grad]
-    assert len(decayed["params"]) + len(free["params"]) == len(trained)
-    assert not any(p is learner.method.teacher.weight for p in decayed["params"])
+    learner.tail_learning_rate = 0.1
+    groups = _parameter_groups(learner, Config(weight_decay=0.5))
+    for group in groups:
+        is_matrix = group["weight_decay"] == 0.5
+        assert all((p.ndim >= 2) == is_matrix for p in group["params"])
+    tail = {id(p) for p in learner.tail.parameters()}
+    for group in groups:
+        assert {id(p) in tail for p in group["params"]} == {group["rate"] == 0.1}
+    trained = {id(p) for p in learner.parameters() if p.requires_grad}
+    assert {id(p) for group in groups for p in group["params"]} == trained
+    assert id(learner.method.teacher.weight) not in trained
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from nngcd.backbones.backbone import Backbone
+from nngcd.backbones.backbone import CNN_TAIL_LEARNING_RATE, Backbone
 from nngcd.backbones.hub import check_pre_training, pretrained_timm
 from nngcd.backbones.timm_models import FOLDABLE, split_timm
 from nngcd.backbones.weights import fingerprint, load_weights
@@ -59,6 +59,7 @@ def load_timm(
         n_features=int(network.head_hidden_size),
         fingerprint=fingerprint(network),
         may_fold=type(network) in FOLDABLE,
+        tail_learning_rate=1.0 if hasattr(network, "patch_embed") else CNN_TAIL_LEARNING_RATE,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from nngcd.backbones.backbone import Backbone
+from nngcd.backbones.backbone import CNN_TAIL_LEARNING_RATE, Backbone
 from nngcd.backbones.timm_models import split_timm
 from nngcd.backbones.weights import State, fingerprint, load_weights, mismatches, read_state
 from nngcd.core.errors import DataError, ResourceError
@@ -47,6 +47,7 @@ def load_lite(name: str, weights: Path | None, *, tail_blocks: int, image_size: 
         n_features=network.num_features,
         fingerprint=fingerprint(network),
         may_fold=True,
+        tail_learning_rate=CNN_TAIL_LEARNING_RATE,
     )
 
 

@@ -11,11 +11,7 @@ import typer
 
 from nngcd.cli import options
 from nngcd.cli.display import say, say_json, say_table
-from nngcd.cli.fit import fit_run
 from nngcd.cli.words import found_words
-from nngcd.core.files import read_json
-from nngcd.core.run_folder import RunFolder
-from nngcd.settings import resolve
 
 METHODS = {"kmeans": "k-means", "nngcd": "NN-GCD"}
 
@@ -30,8 +26,13 @@ def demo(
 
     Example:  nngcd demo --seeds 0-2
     """
+    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
+    from nngcd.cli.running import fit_run
+    from nngcd.core.files import read_json
+    from nngcd.settings import resolve
+
     numbers = options.seed_range(seeds)
-    runs: dict[str, list[RunFolder]] = {method: [] for method in METHODS}
+    runs: dict[str, list[Any]] = {method: [] for method in METHODS}
     for seed in numbers:
         for method in METHODS:
             settings = resolve({"data": "digits", "method": method, "seed": seed, "effort": "quick", "device": "cpu"})

@@ -5,11 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from nngcd.backbones import load_backbone
 from nngcd.cli import options
 from nngcd.cli.display import say, say_json
-from nngcd.core.components import component_names
-from nngcd.core.environment import machine, versions
 from nngcd.core.errors import UserError
 
 
@@ -18,6 +15,10 @@ def doctor(json: options.Json = False) -> None:
 
     Example:  nngcd doctor --json > bug-report.json
     """
+    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
+    from nngcd.core.components import component_names
+    from nngcd.core.environment import machine, versions
+
     facts = {
         "versions": versions(),
         "machine": machine(),
@@ -40,6 +41,8 @@ def doctor(json: options.Json = False) -> None:
 
 
 def _try_default_backbone() -> str:
+    from nngcd.backbones import load_backbone
+
     try:
         backbone = load_backbone("efficientnet_lite0")
     except UserError as error:

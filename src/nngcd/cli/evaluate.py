@@ -7,10 +7,8 @@ from typing import Annotated
 
 import typer
 
-from nngcd import evaluation
 from nngcd.cli import options
 from nngcd.cli.display import say, say_json, say_table
-from nngcd.core.run_folder import RunFolder
 
 
 def evaluate(
@@ -24,6 +22,10 @@ def evaluate(
 
     Example:  nngcd evaluate runs/first --truth true_labels.csv
     """
+    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
+    from nngcd import evaluation
+    from nngcd.core.run_folder import RunFolder
+
     scores = evaluation.evaluate(RunFolder.open(run), truth)
     if json:
         say_json(scores)

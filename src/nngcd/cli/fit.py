@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
-from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from nngcd.cli import options
-from nngcd.cli.display import progress_display, reading, say, say_json
-from nngcd.cli.words import found_words, score_words
-from nngcd.core import config
-from nngcd.core.device import choose_device
 from nngcd.core.errors import ConfigError
-from nngcd.core.files import read_json
-from nngcd.core.run_folder import RunFolder
-from nngcd.datasets import open_dataset
-from nngcd.pipeline import discover
-from nngcd.settings import Settings, resolve
 
 
 def fit(  # noqa: PLR0913 (one parameter per flag)
@@ -54,95 +39,21 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
 
     Example:  nngcd fit my_images/ --k 30 --out runs/first
     """
+    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
+    from nngcd.cli import running
+
+    running.show_log(verbose)
+    run = None
     if resume:
         if data or config_file or assignments:
             raise ConfigError("--resume", str(resume), "continues a run as it is; leave out DATA, --config and --set")
-        run = RunFolder.open(resume)
-        settings = resolve(config.read_yaml(run.config))
+        run, settings = running.resumed(resume)
     else:
         flags = {
             "data": data, "dataset": dataset, "k": k, "method": method, "effort": effort, "preset": preset,
             "backbone": backbone, "weights": weights, "image_size": image_size, "seed": seed, "device": device,
             "workers": workers,
         }  # fmt: skip
-        settings = settings_from(flags, config_file, assignments or [])
-        run = None
-    show_log(verbose)
-    run = fit_run(settings, run=run, out=out, cache=cache, is_quiet=quiet or json)
-    show(run, is_json=json)
-
-
-def settings_from(flags: dict[str, Any], config_file: Path | None, assignments: list[str]) -> Settings:
-    """Return the settings of a new run: file, then flags, then `--set`, over recipe and effort."""
-    given = {name: value for name, value in flags.items() if value is not None}
-    from_file = config.read_yaml(config_file) if config_file else {}
-    values = config.merge(from_file, given, config.parse_assignments(assignments))
-    if not values.get("data"):
-        raise ConfigError("DATA", None, "say what to sort: a folder, a .csv or .npz file, or `digits`")
-    if Path(values["data"]).exists():
-        # Absolute, so that a run can be resumed and evaluated from anywhere.
-        values["data"] = str(Path(values["data"]).resolve())
-    if "effort" not in values:
-        values["effort"] = "quick" if choose_device(values.get("device", "auto")).type == "cpu" else "normal"
-    return resolve(values)
-
-
-def fit_run(
-    settings: Settings, *, run: RunFolder | None, out: Path | None, cache: Path | None, is_quiet: bool, prefix: str = ""
-) -> RunFolder:
-    """Open the data, make the run folder (or continue the given one) and do the whole run."""
-    if run and run.is_complete:
-        if not is_quiet:
-            say(f"{run.path} is complete already.")
-        return run
-    with progress_display(is_quiet=is_quiet, prefix=prefix) as progress:
-        split, truth = open_dataset(settings.data, dataset=settings.dataset, on_progress=reading(progress))
-    if run is None:
-        run = RunFolder.create(out or Path("runs") / f"{split.name}-{datetime.now():%Y%m%d}")
-    if not is_quiet:
-        say(f"{prefix}run folder: {run.path}")
-        say(f"{prefix}method {settings.method}, effort {settings.effort}, seed {settings.seed}")
-        say(f"{prefix}{len(split)} images: {split.n_labelled} labelled in {split.n_old} categories, "
-            f"{split.n_unlabelled} unlabelled, {len(split.problems)} not used")  # fmt: skip
-    with run.locked(), interruptible(run), run.logged(), progress_display(is_quiet=is_quiet, prefix=prefix) as progress:
-        discover(split, truth, settings, run, cache=cache or run.path.parent / ".nngcd-cache", progress=progress)
-    return run
-
-
-def show(run: RunFolder, *, is_json: bool) -> None:
-    """Print a finished run's result in plain words, or as JSON."""
-    summary = read_json(run.summary)
-    if is_json:
-        say_json({"run": str(run.path), **summary})
-        return
-    say()
-    for line in found_words(summary):
-        say(line)
-    if "scores" in summary:
-        for line in score_words(summary["scores"]):
-            say(line)
-    say(f"\nEvery image's category:  {run.results_csv}")
-    say(f"Label further images:    nngcd predict {run.path} NEW_IMAGES/ --out new.csv")
-
-
-@contextmanager
-def interruptible(run: RunFolder) -> Iterator[None]:
-    """Turn Ctrl-C and SIGTERM into a clean end that says how to go on."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    except KeyboardInterrupt:
-        say(f"\nStopped; everything up to the last whole epoch is kept. Continue:  nngcd fit --resume {run.path}")
-        raise typer.Exit(130) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def show_log(is_verbose: bool) -> None:
-    """Show what the library logs, if asked to."""
-    if is_verbose:
-        logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+        settings = running.settings_from(flags, config_file, assignments or [])
+    run = running.fit_run(settings, run=run, out=out, cache=cache, is_quiet=quiet or json)
+    running.show(run, is_json=json)

@@ -7,13 +7,9 @@ from typing import Annotated
 
 import typer
 
-from nngcd import prediction
 from nngcd.cli import options
 from nngcd.cli.display import progress_display, reading, say, say_json
 from nngcd.core.errors import ConfigError
-from nngcd.core.files import write_table
-from nngcd.core.run_folder import RunFolder
-from nngcd.datasets import open_images
 
 
 def predict(  # noqa: PLR0913 (one parameter per flag)
@@ -30,6 +26,12 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
 
     Example:  nngcd predict runs/first new_images/ --out new.csv
     """
+    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
+    from nngcd import prediction
+    from nngcd.core.files import write_table
+    from nngcd.core.run_folder import RunFolder
+    from nngcd.datasets import open_images
+
     if out.suffix not in (".csv", ".parquet"):
         raise ConfigError("--out", str(out), "must end in .csv or .parquet")
     folder = RunFolder.open(run)

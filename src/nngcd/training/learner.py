@@ -11,8 +11,9 @@ from nngcd.methods.contract import BaseMethod, Batch, Moment
 class Learner(nn.Module):
     """Tail and method together, so that one wrapper (precision, several processes) covers the whole loss."""
 
-    def __init__(self, tail: nn.Module, method: BaseMethod) -> None:
+    def __init__(self, tail: nn.Module, method: BaseMethod, *, tail_learning_rate: float = 1.0) -> None:
         super().__init__()
+        self.tail_learning_rate = tail_learning_rate
         self.tail = tail
         self.method = method
 

@@ -35,6 +35,8 @@ class Config:
     """Images per step; each comes in two views."""
     learning_rate: float = 0.1
     """Start of the cosine schedule."""
+    tail_learning_rate: float | None = None
+    """Learning rate of the backbone's tail as a fraction of the heads'; when absent, the backbone's own (CNNs: 0.1)."""
     final_learning_rate: float = 1e-3
     """End of the schedule, as a fraction of its start."""
     momentum: float = 0.9
@@ -48,6 +50,8 @@ class Config:
                 raise ConfigError(f"training.{name}", getattr(self, name), "must be at least 1")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise ConfigError("training.learning_rate", self.learning_rate, "must be positive")
+        if self.tail_learning_rate is not None and self.tail_learning_rate < 0:
+            raise ConfigError("training.tail_learning_rate", self.tail_learning_rate, "must not be negative")
         if self.weight_decay < 0:
             raise ConfigError("training.weight_decay", self.weight_decay, "must not be negative")
 
@@ -116,16 +120,19 @@ def _stop_unless_finite(values: dict[str, float], moment: Moment) -> None:
 
 
 def _parameter_groups(learner: Learner, config: Config) -> list[dict[str, Any]]:
-    trained = [p for p in learner.parameters() if p.requires_grad]
-    return [
-        {"params": [p for p in trained if p.ndim >= 2], "weight_decay": config.weight_decay},
-        {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
-    ]
+    """Return four groups: tail or heads, each with its own learning rate, and matrices, which decay, or vectors."""
+    groups = []
+    for module, rate in ((learner.tail, learner.tail_learning_rate), (learner.method, 1.0)):
+        trained = [p for p in module.parameters() if p.requires_grad]
+        matrices, vectors = [p for p in trained if p.ndim >= 2], [p for p in trained if p.ndim < 2]
+        groups.append({"params": matrices, "weight_decay": config.weight_decay, "rate": rate})
+        groups.append({"params": vectors, "weight_decay": 0.0, "rate": rate})
+    return [group for group in groups if group["params"]]
 
 
 def _set_learning_rate(optimiser: torch.optim.Optimizer, learning_rate: float) -> None:
     for group in optimiser.param_groups:
-        group["lr"] = learning_rate
+        group["lr"] = learning_rate * group["rate"]
 
 
 def _metrics_line(
@@ -134,6 +141,6 @@ def _metrics_line(
     return {
         "epoch": epoch,
         **{name: round(value, 6) for name, value in means.items()},
-        "learning_rate": optimiser.param_groups[0]["lr"],
+        "learning_rate": optimiser.param_groups[-1]["lr"],
         "seconds": round(seconds, 3),
     }

@@ -81,6 +81,11 @@ class Model:
             part.to(device)
         return self
 
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return next(self.backbone.tail.parameters()).device
+
     @torch.no_grad()
     def scores(self, features_nd: Tensor) -> Tensor:
         """Return scores_nk of the categories; their softmax is the probability of each."""
