@@ -22,7 +22,7 @@ CPU_BATCH = 8
 # Squared length of the features of effort quick.
 QUICK_SQUARED_LENGTH = 20
 
-# The paper's rate of 0.1 is for a transformer block. A CNN stage with frozen batch statistics has nothing to absorb such
+# The paper's rate of 0.1 is for a transformer block. A CNN stage with frozen batch statistics cannot absorb such
 # steps: all its features become the same vector (tests/test_pipeline.py trains one).
 CNN_TAIL_LEARNING_RATE = 0.1
 
