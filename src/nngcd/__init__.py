@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nngcd.estimator import CategoryDiscovery
 
-# Before torch is imported: OpenMP threads that wait by spinning stall each other as soon as anything else wants a core,
-# be it our own image readers. Measured on two cores beside one other busy process: 4.2 s a training step spinning,
-# 0.76 s sleeping; alone on the machine both take 0.2 s.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# Before torch is imported: OpenMP threads that wait for each other by spinning stall as soon as anything else wants a
+# core, be it our own image readers. A short spin is as fast alone and bears company (benchmarks/waiting.py).
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 __version__ = "0.1.0"
 __all__ = ["CategoryDiscovery", "__version__"]

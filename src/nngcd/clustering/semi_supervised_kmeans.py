@@ -1,0 +1,236 @@
+"""k-means that knows some labels: labelled rows stay in the cluster of their class, the others join the nearest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from nngcd.clustering.kmeans import (
+    ONE_PROCESS,
+    WIDE,
+    Centroids,
+    KMeans,
+    Points,
+    Rows,
+    Shards,
+    add_centres,
+    check_settings,
+    lloyd,
+    nearest_clusters,
+    prepare,
+    scores,
+    squared_error,
+)
+from nngcd.core.errors import ConfigError, DataError
+from nngcd.core.seeds import torch_generator
+from nngcd.metrics.matching import UNMATCHED, match_clusters
+
+
+@dataclass(eq=False)
+class SemiSupervisedKMeans(Centroids):
+    """Semi-supervised k-means (GCD, Vaze et al. 2022): cluster k < n_old *is* the labelled class k.
+
+    Fitted attributes as for `KMeans`; `labels_` keeps labelled rows in their class, `predict` asks only which centre
+    is nearest. The authors' code gives NaN for an empty cluster; here it is set on the farthest unlabelled row.
+    """
+
+    n_clusters: int
+    """K: labelled classes and new ones together."""
+    _: KW_ONLY
+    init: Literal["matched", "published"] = "matched"
+    """How the first centres are found: `published` takes the means of the labelled classes and draws the others by
+    k-means++ among unlabelled rows; `matched` runs plain k-means and gives each labelled class the cluster that
+    matches it best."""
+    n_init: int = 10
+    """Starts, the one with the least inertia is kept; of plain k-means if `matched`. GCD's scripts use 100."""
+    max_iter: int = 200
+    tol: float = 1e-4
+    """A start has settled when (sum over the centres of how far each moved)^2 is at most this, as in GCD's code, which
+    has unit features in mind; `matched` takes it as a share of the rows' variance, so that their scale is no matter."""
+    size_limit: int | None = None
+    """No cluster grows above this; rows too many go to the next nearest centre (InfoSieve: ceil(N / K)). None: any
+    size. A class with more labelled rows than this keeps them all."""
+    random_state: int = 0
+    block_size: int = 4096
+    """Rows per matrix product; changes memory and speed, not the result."""
+    shards: Shards = field(default=ONE_PROCESS, repr=False)
+
+    def fit(self, X: Rows, y: Rows) -> SemiSupervisedKMeans:  # noqa: N803 (scikit-learn's name)
+        """Find the clusters of the rows.
+
+        Args:
+            X: (n, d) features.
+            y: (n,) label of each row, 0 to n_old - 1, and -1 for unlabelled rows.
+
+        Raises:
+            ConfigError: a setting has a value it cannot have, for example fewer clusters than labelled classes.
+            DataError: the rows are not finite numbers, or the labels do not fit.
+        """
+        points = prepare(X, _as_labels(y, len(X)), self.block_size, self.shards)
+        check_settings(points, n_clusters=self.n_clusters, n_init=self.n_init, max_iter=self.max_iter)
+        self._check_size_limit(points)
+        mean_cd = class_means(points)
+        if len(mean_cd) > self.n_clusters:
+            raise ConfigError("n_clusters", self.n_clusters, f"must be at least the {len(mean_cd)} labelled classes")
+        limit = self.tol * (_variance(points) if self.init == "matched" else 1)
+        found = lloyd(
+            points,
+            self._first_centres(points, mean_cd),
+            lambda move_rk: move_rk.sum(1).square() <= limit,
+            self.max_iter,
+            self._assign(),
+        )
+        self.cluster_centers_, self.labels_, self.inertia_, self.n_iter_ = found
+        return self
+
+    def _first_centres(self, points: Points, mean_cd: Tensor) -> Tensor:
+        if self.init == "published":
+            generator = torch_generator(self.random_state, "semi-supervised k-means++")
+            return add_centres(points, mean_cd.repeat(self.n_init, 1, 1), self.n_clusters, generator)
+        if self.init == "matched":
+            plain = KMeans(self.n_clusters, n_init=self.n_init, random_state=self.random_state)
+            return matched_centres(points, mean_cd, plain)[None]
+        raise ConfigError("init", self.init, "must be matched or published")
+
+    def _assign(self) -> Callable[[Points, Tensor], Tensor]:
+        return nearest_clusters if self.size_limit is None else partial(balanced_clusters, size_limit=self.size_limit)
+
+    def _check_size_limit(self, points: Points) -> None:
+        if self.size_limit is None:
+            return
+        if self.size_limit * self.n_clusters < points.n_total:
+            room = f"{self.n_clusters} clusters of at most this size cannot hold {points.n_total} rows"
+            raise ConfigError("size_limit", self.size_limit, f"{room}; {-(-points.n_total // self.n_clusters)} can")
+        if self.shards.count > 1:
+            raise ConfigError("size_limit", self.size_limit, "needs all rows in one process; leave it out with shards")
+
+
+def class_means(points: Points) -> Tensor:
+    """Return mean_cd: the mean of the labelled rows of each class, over all shards.
+
+    Raises:
+        DataError: a class below the highest has no labelled row.
+    """
+    n_old = int(points.shards.gather(points.label_n.max()).max()) + 1
+    total_ce = torch.zeros(n_old, len(points.mean_d) + 1, dtype=WIDE, device=points.x_nd.device)
+    for rows, x_bd in points.blocks():
+        is_labelled_b = points.label_n[rows] >= 0
+        x_me = F.pad(x_bd[is_labelled_b], (0, 1), value=1.0).to(WIDE)
+        total_ce.index_add_(0, points.label_n[rows][is_labelled_b], x_me)
+    total_ce = points.shards.all_reduce(total_ce)
+    missing = (total_ce[:, -1] == 0).nonzero().flatten().tolist()
+    if missing:
+        raise DataError(f"class {missing[0]} has no labelled row; number the labelled classes 0, 1, 2, ... with no gap")
+    return (total_ce[:, :-1] / total_ce[:, -1:]).to(points.x_nd)
+
+
+def matched_centres(points: Points, mean_cd: Tensor, plain: KMeans) -> Tensor:
+    """Return centres_kd of plain k-means of all rows, reordered so that centre k < n_old is that of class k.
+
+    Plain k-means sees where all rows lie, so that new classes start in their middle; k-means++ given the old means
+    starts them on single rows, often two in one class and none in another.
+
+    A class without a cluster of its own starts at its labelled mean. A left-over cluster has none of its images, and
+    would tie it to a crowd elsewhere, most likely a new class. The same holds for a match that has less than half of
+    the class's images, which the Hungarian matching makes of a few strays rather than leave a class out. One cluster
+    is then too many: of those left over, the one is dropped whose rows lose least by going to their next nearest
+    centre, typically half of a class that k-means had cut in two.
+    """
+    free = points._replace(label_n=torch.full_like(points.label_n, -1))
+    plain.fit_points(free)
+    centres_kd = plain.cluster_centers_ - points.mean_d
+    cluster_c = _matched_clusters(points, plain, len(mean_cd))
+    old_cd = torch.where((cluster_c >= 0)[:, None], centres_kd[cluster_c], mean_cd)
+    is_left_k = torch.ones(plain.n_clusters, dtype=torch.bool, device=cluster_c.device)
+    is_left_k[cluster_c[cluster_c >= 0]] = False
+    centres_kd = torch.cat([old_cd, centres_kd[is_left_k]])
+    while len(centres_kd) > plain.n_clusters:
+        cost_k = _removal_costs(points, centres_kd)[len(mean_cd) :]
+        drop = len(mean_cd) + int(cost_k.argmin())
+        centres_kd = torch.cat([centres_kd[:drop], centres_kd[drop + 1 :]])
+    return centres_kd
+
+
+def balanced_clusters(points: Points, centres_rkd: Tensor, *, size_limit: int) -> Tensor:
+    """Return cluster_rn with no more than `size_limit` rows in a cluster: each start on its own.
+
+    InfoSieve (Rastegar et al. 2023) makes clusters of equal size that way: a full cluster keeps its nearest rows, and
+    the others go to their next nearest centre that has room or holds a row farther off, which then moves on. In the
+    end no free row is nearer to another centre that has room, or that holds a free row farther off.
+    """
+    return torch.stack([_balanced(points, centres_kd, size_limit) for centres_kd in centres_rkd])
+
+
+def _balanced(points: Points, centres_kd: Tensor, size_limit: int) -> Tensor:
+    cluster_n = points.label_n.clone()
+    closeness_n = points.x_nd.new_full((len(cluster_n),), torch.inf)  # labelled rows are never sent away
+    farthest_k = points.x_nd.new_full((len(centres_kd),), -torch.inf)  # only a full cluster turns rows away
+    while len(homeless := (cluster_n < 0).nonzero().flatten()):
+        for row_b in torch.split(homeless, points.block_size):
+            x_bd = points.x_nd[row_b]
+            closeness_bk = 2 * scores(x_bd, centres_kd[None])[:, 0] - x_bd.square().sum(1, keepdim=True)
+            closeness_bk = closeness_bk.masked_fill(closeness_bk <= farthest_k, -torch.inf)
+            closeness_n[row_b], cluster_n[row_b] = closeness_bk.max(1)
+        nearest_first = closeness_n.argsort(descending=True, stable=True)
+        by_cluster = nearest_first[cluster_n[nearest_first].argsort(stable=True)]
+        size_k = cluster_n.bincount(minlength=len(centres_kd))
+        first_k = size_k.cumsum(0) - size_k
+        place_n = torch.arange(len(cluster_n), device=size_k.device) - first_k[cluster_n[by_cluster]]
+        sent_away = by_cluster[(place_n >= size_limit) & (points.label_n[by_cluster] < 0)]
+        is_full_k = size_k >= size_limit
+        last_k = by_cluster[(first_k + size_limit - 1)[is_full_k]]
+        farthest_k[is_full_k] = closeness_n[last_k]
+        cluster_n[sent_away] = -1
+    return cluster_n
+
+
+def _as_labels(y: Rows, n_rows: int) -> Tensor:
+    label_n = torch.as_tensor(y).detach()
+    if label_n.shape != (n_rows,) or label_n.is_floating_point():
+        what = f"{label_n.dtype} of shape {tuple(label_n.shape)}"
+        raise DataError(f"labels must be {n_rows} integers, one per row and -1 for unlabelled, got {what}")
+    if n_rows and int(label_n.min()) < -1:
+        raise DataError(f"labels must be 0, 1, 2, ... and -1 for unlabelled, got {int(label_n.min())}")
+    return label_n.long()
+
+
+def _variance(points: Points) -> float:
+    """Return the mean squared distance of the rows from their mean."""
+    return (
+        squared_error(points, torch.zeros_like(points.label_n), torch.zeros_like(points.mean_d)[None]) / points.n_total
+    )
+
+
+def _matched_clusters(points: Points, plain: KMeans, n_old: int) -> Tensor:
+    """Return the cluster with at least half of a class's labelled rows, for each class; -1 where there is none.
+
+    The Hungarian matching settles who gets a cluster that is the best for several classes.
+    """
+    is_labelled_n = points.label_n >= 0
+    cell_m = plain.labels_[is_labelled_n] * n_old + points.label_n[is_labelled_n]
+    count_m = points.shards.all_reduce(cell_m.bincount(minlength=plain.n_clusters * n_old)).cpu().numpy()
+    count_kc = count_m.reshape(plain.n_clusters, n_old)
+    cluster, class_ = (np.repeat(ids, count_m) for ids in np.indices(count_kc.shape).reshape(2, -1))
+    class_k = match_clusters(cluster, class_)
+    matched_k = np.flatnonzero(class_k != UNMATCHED)
+    is_enough_k = 2 * count_kc[matched_k, class_k[matched_k]] >= count_kc.sum(0)[class_k[matched_k]]
+    cluster_c = np.full(n_old, UNMATCHED)
+    cluster_c[class_k[matched_k[is_enough_k]]] = matched_k[is_enough_k]
+    return torch.from_numpy(cluster_c).to(points.x_nd.device)
+
+
+def _removal_costs(points: Points, centres_kd: Tensor) -> Tensor:
+    """Return by how much the squared distances of free rows grow when a centre is taken away, for each centre."""
+    cost_k = torch.zeros(len(centres_kd), dtype=WIDE, device=centres_kd.device)
+    for rows, x_bd in points.blocks():
+        is_free_b = points.label_n[rows] < 0
+        score_b2, centre_b2 = scores(x_bd[is_free_b], centres_kd[None])[:, 0].topk(2)
+        cost_k.index_add_(0, centre_b2[:, 0], 2 * (score_b2[:, 0] - score_b2[:, 1]).to(WIDE))
+    return points.shards.all_reduce(cost_k)

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+import torch
+
+from nngcd.clustering.snmf import indicator_matrix, kernel_kmeans, refine_snmf, solve_snmf
+from nngcd.clustering.theory import kmeans_objective
+from nngcd.core.errors import ConfigError
+
+SOLVERS = ("multiplicative", "projected-gradient")
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def random_matrix(*shape, seed=0):
+    return torch.randn(*shape, dtype=torch.float64, generator=seeded(seed))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("is_signed", [False, True])
+def test_the_loss_never_rises(solver, is_signed):
+    for seed in range(5):
+        f_nd = random_matrix(15, 4, seed=seed)
+        affinity_nn = f_nd @ f_nd.T if is_signed else f_nd.abs() @ f_nd.abs().T
+        start_nk = random_matrix(15, 3, seed=seed + 100).abs()
+        losses = [refine_snmf(affinity_nn, start_nk, solver=solver, max_iter=n, tol=-1).loss for n in range(40)]
+        assert all(after <= before * (1 + 1e-12) for before, after in pairwise(losses))
+        assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_an_exact_factorisation_is_found(solver):
+    h_nk = torch.nn.functional.one_hot(torch.arange(12) % 3).double() + 0.1 * random_matrix(12, 3).abs()
+    affinity_nn = h_nk @ h_nk.T
+    result = solve_snmf(affinity_nn, 3, solver=solver, max_iter=5000, tol=1e-14, generator=seeded())
+    assert (result.h_nk >= 0).all()
+    assert result.loss < 1e-4 * float(affinity_nn.square().sum())
+    assert result.loss == pytest.approx(float((affinity_nn - result.h_nk @ result.h_nk.T).square().sum()))
+
+
+def test_both_solvers_reach_the_same_loss():
+    f_nd = random_matrix(20, 5).abs()
+    results = [solve_snmf(f_nd @ f_nd.T, 3, solver=s, max_iter=3000, generator=seeded()) for s in SOLVERS]
+    assert results[0].loss == pytest.approx(results[1].loss, rel=1e-3)
+
+
+def test_a_rank_one_optimum_is_the_leading_eigenvector():
+    f_nd = random_matrix(10, 4).abs()
+    value, vector = torch.linalg.eigh(f_nd @ f_nd.T)
+    result = solve_snmf(f_nd @ f_nd.T, 1, solver="projected-gradient", tol=1e-14, generator=seeded())
+    assert torch.allclose(result.h_nk[:, 0], vector[:, -1].abs() * value[-1].sqrt(), atol=1e-4)
+
+
+def test_more_starts_are_never_worse_and_the_same_seed_gives_the_same_factor():
+    f_nd = random_matrix(20, 6).abs()
+    one, five, again = (solve_snmf(f_nd @ f_nd.T, 4, n_init=n, generator=seeded()) for n in (1, 5, 5))
+    assert five.loss <= one.loss
+    assert torch.equal(five.h_nk, again.h_nk)
+
+
+def test_a_zero_matrix_and_a_zero_start_stay_finite():
+    zero_nn = torch.zeros(4, 4, dtype=torch.float64)
+    for solver in SOLVERS:
+        assert torch.isfinite(solve_snmf(zero_nn, 2, solver=solver, generator=seeded()).h_nk).all()
+        assert torch.isfinite(refine_snmf(torch.eye(4).double(), zero_nn[:, :2], solver=solver).h_nk).all()
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(ValueError, match="symmetric"):
+        solve_snmf(random_matrix(3, 3), 2, generator=seeded())
+    with pytest.raises(ValueError, match="symmetric"):
+        solve_snmf(random_matrix(3, 2), 2, generator=seeded())
+    with pytest.raises(ConfigError, match="rank"):
+        solve_snmf(torch.eye(3), 0, generator=seeded())
+    with pytest.raises(ConfigError, match="must be multiplicative or projected-gradient"):
+        solve_snmf(torch.eye(3), 1, solver="newton", generator=seeded())
+
+
+def test_the_indicator_by_hand():
+    h_nk = indicator_matrix(torch.tensor([0, 1, 0, 0, 0]), 2)
+    assert h_nk.tolist() == [[0.5, 0], [0, 1], [0.5, 0], [0.5, 0], [0.5, 0]]
+    assert torch.allclose(h_nk.T @ h_nk, torch.eye(2, dtype=torch.float64))
+    with pytest.raises(ValueError, match=r"all 3 clusters must have rows, sizes are \[4, 1, 0\]"):
+        indicator_matrix(torch.tensor([0, 1, 0, 0, 0]), 3)
+
+
+def test_kernel_k_means_finds_the_best_of_all_partitions():
+    f_nd = random_matrix(8, 3)
+    partitions = [torch.tensor(c) for c in product(range(3), repeat=8) if len(set(c)) == 3]
+    best = min(float(kmeans_objective(f_nd, labels)) for labels in partitions)
+    result = kernel_kmeans(f_nd @ f_nd.T, 3, n_init=20, generator=seeded())
+    assert result.objective == pytest.approx(best, abs=1e-9)
+    assert float(kmeans_objective(f_nd, result.labels_n)) == pytest.approx(best, abs=1e-9)
+
+
+def test_kernel_k_means_of_an_indefinite_matrix_knows_its_objective():
+    affinity_nn = random_matrix(9, 9) + random_matrix(9, 9).T
+    result = kernel_kmeans(affinity_nn, 3, generator=seeded())
+    h_nk = indicator_matrix(result.labels_n, 3)
+    expected = affinity_nn.trace() - (h_nk.T @ affinity_nn @ h_nk).trace()
+    assert result.objective == pytest.approx(float(expected), abs=1e-9)
+
+
+def test_kernel_k_means_separates_rings_that_k_means_cannot():
+    angle = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    ring = np.stack([np.cos(angle), np.sin(angle)], 1)
+    x_nd = torch.from_numpy(np.concatenate([ring, 5 * ring]))
+    affinity_nn = (-torch.cdist(x_nd, x_nd).square() / 2).exp()
+    # Neighbours on a ring are linked, the rings are not: powers of the normalised kernel make that a block matrix.
+    root_n = affinity_nn.sum(1).sqrt()
+    affinity_nn = torch.linalg.matrix_power(affinity_nn / torch.outer(root_n, root_n), 200)
+    labels = kernel_kmeans(affinity_nn, 2, generator=seeded()).labels_n
+    assert len(set(labels[:40].tolist())) == len(set(labels[40:].tolist())) == 1
+    assert labels[0] != labels[40]
