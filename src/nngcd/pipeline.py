@@ -101,6 +101,8 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
     hidden_nv = _cached_views(job, cache, progress)
     if model.method.trains:
         fabric = Fabric(accelerator=device.type, devices=1, precision=choose_precision(settings.precision, device))
+        if model.method.starts_from_features:
+            model.method.start(_features(job, hidden_nv, progress), torch.from_numpy(split.labels))
         learner = _learner(job)
         train(learner, _source(job, hidden_nv), settings.training, fabric=fabric, run=run, progress=progress)
 

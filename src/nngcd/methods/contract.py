@@ -54,6 +54,14 @@ class BaseMethod(nn.Module):
         self.config = config
         self.task = task
 
+    @property
+    def starts_from_features(self) -> bool:
+        """Whether `start` wants to see the images' features before training, which costs a pass over the images."""
+        return False
+
+    def start(self, features_nd: Tensor, labels_n: Tensor) -> None:
+        """See every image once before training, for example to place prototypes. Default: nothing."""
+
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the weighted terms of the loss by name; training adds them up, logs and plots them."""
         raise NotImplementedError

@@ -88,6 +88,16 @@ class Method(BaseMethod):
         if config.teacher_start == "copy":
             self.teacher.load_state_dict(self.prototypes.state_dict())
 
+    @property
+    def starts_from_features(self) -> bool:
+        """Whether prototypes are placed before training."""
+        return self.config.prototype_start == "matched"
+
+    def start(self, features_nd: Tensor, labels_n: Tensor) -> None:
+        """Place the prototypes at the clusters: by the paper's theory NN-GCD and k-means share their optimum."""
+        simgcd.place_prototypes(self.prototypes, features_nd, labels_n, generator=self.task.generator)
+        self.teacher.load_state_dict(self.prototypes.state_dict())
+
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the terms of Eq. (31): (1 - lambda) [Eqs. (25) and (29)] + lambda [Eqs. (23) and (26)] + Eq. (30)."""
         c = self.config

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
 from nngcd.core.errors import ConfigError
 from nngcd.core.schedules import linear_warmup
 from nngcd.heads import ProjectionHead, Prototypes
@@ -36,6 +40,8 @@ class Config:
     """Temperature of the unsupervised contrastive loss."""
     supcon_temperature: float = 0.07
     """Temperature of the supervised contrastive loss."""
+    prototype_start: Literal["random", "matched"] = "random"
+    """Prototypes begin at random (paper), or at the centres of semi-supervised k-means of the first features."""
     n_hidden: int = 2048
     """Width of the projection head's two hidden layers."""
     n_projection: int = 256
@@ -61,6 +67,15 @@ class Method(BaseMethod):
     def __init__(self, config: Config, task: Task) -> None:
         super().__init__(config, task)
         self.projection, self.prototypes = make_heads(config, task, activation="identity")
+
+    @property
+    def starts_from_features(self) -> bool:
+        """Whether prototypes are placed before training."""
+        return self.config.prototype_start == "matched"
+
+    def start(self, features_nd: Tensor, labels_n: Tensor) -> None:
+        """Place the prototypes at the clusters."""
+        place_prototypes(self.prototypes, features_nd, labels_n, generator=self.task.generator)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return SimGCD's five terms: (1 - lambda) of what needs no label, lambda of what does."""
@@ -98,6 +113,22 @@ def make_heads(config: Config, task: Task, *, activation: str) -> tuple[Projecti
         generator=task.generator,
     )
     return projection, Prototypes(task.n_features, task.n_clusters, generator=task.generator)
+
+
+@torch.no_grad()
+def place_prototypes(
+    prototypes: Prototypes, features_nd: Tensor, labels_n: Tensor, *, generator: torch.Generator
+) -> None:
+    """Turn each prototype towards the centre of its cluster: old classes where their labels are, new ones in between.
+
+    The centres are those of semi-supervised k-means of the normalised features. Only directions are set; the norms, on
+    which the speed of learning depends (see `Prototypes`), stay as they were drawn.
+    """
+    seed = int(torch.randint(2**31, (), generator=generator))
+    k_means = SemiSupervisedKMeans(len(prototypes.weight), random_state=seed)
+    centres_kd = k_means.fit(F.normalize(features_nd, dim=-1), labels_n).cluster_centers_
+    norms_k1 = torch.linalg.vector_norm(prototypes.weight, dim=-1, keepdim=True)
+    prototypes.weight.copy_(F.normalize(centres_kd.to(prototypes.weight), dim=-1) * norms_k1)
 
 
 def teacher_temperature(config: Config, epoch: int) -> float:
