@@ -105,3 +105,18 @@ def test_the_printed_nce_differs_from_the_official_one(batch):
 def test_impossible_settings_are_refused(name, value):
     with pytest.raises(ConfigError, match=f"{name} = {value}"):
         nngcd.Config(**{name: value})
+
+
+def test_prototypes_start_at_the_clusters(blobs):
+    features, labels, classes = (torch.from_numpy(part) for part in blobs)
+    task = Task(n_features=16, n_clusters=6, n_old=3, generator=torch_generator(0, "init"))
+    method = nngcd.Method(nngcd.Config(**SMALL, prototype_start="matched"), task)
+    norms = method.prototypes.weight.norm(dim=-1)
+    assert method.starts_from_features
+    method.start(features, labels)
+    assert torch.allclose(method.prototypes.weight.norm(dim=-1), norms)
+    assert torch.equal(method.teacher.weight, method.prototypes.weight)
+    cluster = method.assign(features).argmax(-1)
+    assert (cluster[classes < 3] == classes[classes < 3]).all()
+    assert len(set(cluster[classes >= 3].tolist())) == 3
+    assert not nngcd.Method(nngcd.Config(**SMALL), task).starts_from_features

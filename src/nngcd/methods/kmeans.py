@@ -8,9 +8,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
 from torch import Tensor
 
+from nngcd.clustering.kmeans import KMeans
 from nngcd.core.errors import ConfigError
 from nngcd.methods.contract import BaseMethod, Task
 from nngcd.metrics.matching import UNMATCHED, match_clusters
@@ -43,11 +43,11 @@ class Method(BaseMethod):
 
     def settle(self, features_nd: Tensor, labels_n: Tensor) -> None:
         """Cluster, then number the clusters so that cluster k < n_old is the one most like old class k."""
-        unit_nd = F.normalize(features_nd, dim=-1).cpu()
         seed = int(torch.randint(2**31, (), generator=self.task.generator))
-        k_means = KMeans(self.task.n_clusters, n_init=self.config.n_starts, random_state=seed).fit(unit_nd.numpy())
-        order = self._order(k_means.labels_, labels_n.cpu().numpy())
-        self.centres_kd.copy_(torch.from_numpy(k_means.cluster_centers_[order]))
+        k_means = KMeans(self.task.n_clusters, n_init=self.config.n_starts, random_state=seed)
+        k_means.fit(F.normalize(features_nd, dim=-1))
+        order = self._order(k_means.labels_.cpu().numpy(), labels_n.cpu().numpy())
+        self.centres_kd.copy_(k_means.cluster_centers_[torch.from_numpy(order)])
 
     def assign(self, features_nd: Tensor) -> Tensor:
         """Return scores whose arg max is the nearest centre: -|x - c|^2 / 2 up to what is the same for all centres."""

@@ -28,7 +28,7 @@ from nngcd.losses.nmf_nce import nmf_nce
 from nngcd.losses.sparse import hybrid_sparse_norm
 from nngcd.losses.supcon import supcon
 from nngcd.methods import simgcd
-from nngcd.methods.contract import BaseMethod, Batch, Moment, Task
+from nngcd.methods.contract import Batch, Moment, Task
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,28 +74,22 @@ class Config(simgcd.Config):
             raise ConfigError("nce_deviation", self.nce_deviation, "must be positive")
 
 
-class Method(BaseMethod):
+class Method(simgcd.Method):
     """NN-GCD: L = (1 - lambda) L_SSL + lambda L_SL + L_HSR, with a teacher that shares the student's backbone."""
 
     config: Config
 
     def __init__(self, config: Config, task: Task) -> None:
-        super().__init__(config, task)
-        self.projection, self.prototypes = simgcd.make_heads(config, task, activation=config.activation)
+        super().__init__(config, task, activation=config.activation)
         # Only the averaged classifier is ever read, so the teacher has no projection head; the authors' code averages
         # one and never uses it. The backbone is shared: one pass serves student and teacher (equality is tested).
         self.teacher = Prototypes(task.n_features, task.n_clusters, generator=task.generator).requires_grad_(False)
         if config.teacher_start == "copy":
             self.teacher.load_state_dict(self.prototypes.state_dict())
 
-    @property
-    def starts_from_features(self) -> bool:
-        """Whether prototypes are placed before training."""
-        return self.config.prototype_start == "matched"
-
     def start(self, features_nd: Tensor, labels_n: Tensor) -> None:
         """Place the prototypes at the clusters: by the paper's theory NN-GCD and k-means share their optimum."""
-        simgcd.place_prototypes(self.prototypes, features_nd, labels_n, generator=self.task.generator)
+        super().start(features_nd, labels_n)
         self.teacher.load_state_dict(self.prototypes.state_dict())
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:

@@ -64,9 +64,16 @@ class Method(BaseMethod):
 
     config: Config
 
-    def __init__(self, config: Config, task: Task) -> None:
+    def __init__(self, config: Config, task: Task, *, activation: str = "identity") -> None:
         super().__init__(config, task)
-        self.projection, self.prototypes = make_heads(config, task, activation="identity")
+        self.projection = ProjectionHead(
+            task.n_features,
+            n_hidden=config.n_hidden,
+            n_out=config.n_projection,
+            activation=activation,
+            generator=task.generator,
+        )
+        self.prototypes = Prototypes(task.n_features, task.n_clusters, generator=task.generator)
 
     @property
     def starts_from_features(self) -> bool:
@@ -101,18 +108,6 @@ class Method(BaseMethod):
         """Return the classifier's logits over the student temperature."""
         logits_nk: Tensor = self.prototypes(features_nd)
         return logits_nk / self.config.student_temperature
-
-
-def make_heads(config: Config, task: Task, *, activation: str) -> tuple[ProjectionHead, Prototypes]:
-    """Return the projection that the contrastive losses see and the cosine classifier, freshly started."""
-    projection = ProjectionHead(
-        task.n_features,
-        n_hidden=config.n_hidden,
-        n_out=config.n_projection,
-        activation=activation,
-        generator=task.generator,
-    )
-    return projection, Prototypes(task.n_features, task.n_clusters, generator=task.generator)
 
 
 @torch.no_grad()
