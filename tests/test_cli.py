@@ -59,7 +59,7 @@ def test_fit_predict_evaluate(nngcd, arrays, blobs, tmp_path):
     run = tmp_path / "run"
     code, out, err = nngcd("fit", arrays, "--k", 6, "--out", run, "--set", "training.epochs=5", *FAST)
     assert code == 0, err
-    assert "180 unlabelled images were sorted into 6 categories" in out
+    assert "180 unlabelled images were sorted into 6 of 6 categories" in out
     assert f"nngcd predict {run}" in out
     assert "Traceback" not in out + err
 
@@ -88,6 +88,55 @@ def test_json_is_all_that_is_printed(nngcd, arrays, tmp_path):
     assert len(pd.read_parquet(tmp_path / "p.parquet")) == 240
 
 
+def test_what_is_there_is_not_overwritten(nngcd, arrays, tmp_path):
+    nngcd("fit", arrays, "--out", tmp_path / "run", "--k", 6, "--method", "kmeans", "-q")
+    (tmp_path / "precious.csv").write_text("mine")
+    code, _, err = nngcd("predict", tmp_path / "run", arrays, "--out", tmp_path / "precious.csv")
+    assert (code, (tmp_path / "precious.csv").read_text()) == (2, "mine")
+    assert "--overwrite" in err
+    code, _, _ = nngcd("predict", tmp_path / "run", arrays, "--out", tmp_path / "precious.csv", "--overwrite", "-q")
+    assert code == 0
+    code, _, err = nngcd("predict", tmp_path / "run", arrays, "--out", tmp_path / "precious.csv" / "x.csv", "-q")
+    assert (code, "Traceback" in err) == (4, False)
+
+
+def test_a_settings_file_and_a_flag_that_contradicts_it(nngcd, arrays, tmp_path):
+    nngcd("fit", arrays, "--out", tmp_path / "run", "--k", 6, "--method", "kmeans", "-q")
+    file = tmp_path / "run" / "config.yaml"
+    code, _, err = nngcd("fit", "--config", file, "--preset", "paper", "--out", tmp_path / "b")
+    assert code == 2
+    assert "settings file is for preset default" in " ".join(err.split())
+    assert nngcd("fit", "--config", file, "--seed", 5, "--out", tmp_path / "c", "-q")[0] == 0
+
+
+def test_an_unclear_folder_name_is_settled_on_the_command_line(nngcd, image_folder, tmp_path):
+    (image_folder / "red").rename(image_folder / "unknown")
+    arguments = ["fit", image_folder, "--k", 3, "--method", "kmeans", "--image-size", 32, "-q", "--workers", 0]
+    code, _, err = nngcd(*arguments, "--out", tmp_path / "a")
+    assert code == 3
+    assert "--set" in err
+    assert not (tmp_path / "a").exists()
+    code, out, _ = nngcd(*arguments, "--out", tmp_path / "b", "--set", "reading.category_names=[unknown]")
+    assert code == 0
+    assert "2 known categories" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("results.parquet", b"junk"), ("model/config.json", b'{"format": 1}'), ("model/model.safetensors", b"junk")],
+)
+def test_a_damaged_run_folder_is_named_without_a_traceback(nngcd, arrays, blobs, tmp_path, name, content):
+    run = tmp_path / "run"
+    nngcd("fit", arrays, "--out", run, "--k", 6, "--method", "kmeans", "-q")
+    (run / name).write_bytes(content)
+    (tmp_path / "truth.csv").write_text("file_name,label\nrow-000000,0\n")
+    if name == "results.parquet":
+        code, _, err = nngcd("evaluate", run, "--truth", tmp_path / "truth.csv")
+    else:
+        code, _, err = nngcd("predict", run, arrays, "--out", tmp_path / "p.csv", "-q")
+    assert (code, "Traceback" in err) == (3, False)
+
+
 def test_doctor(nngcd):
     code, out, _ = nngcd("doctor", "--json")
     facts = json.loads(out)
@@ -109,6 +158,11 @@ def test_doctor(nngcd):
         (["fit", "digits", "--k", "3"], 2, "5 categories are labelled"),
         (["fit", "digits", "--backbone", "resnet999"], 2, "resnet999"),
         (["fit", "digits", "--resume", "x"], 2, "leave out DATA"),
+        (["fit", "--resume", "x", "--k", "9"], 2, "leave out --k"),
+        (["fit", "--resume", "x", "--out", "y"], 2, "leave out --out"),
+        (["fit", "digits", "--out", "."], 2, "is an existing folder"),
+        (["fit", "digits", "--set", "precision=foo"], 2, "precision = 'foo'"),
+        (["fit", "digits", "--set", "loss.entropy_weight=.nan"], 2, "entropy_weight"),
         (["fit", "--resume", "absent"], 3, "absent does not exist"),
         (["fit", "digits", "--config", "absent.yaml"], 2, "absent.yaml"),
         (["predict", "absent", "digits"], 3, "absent does not exist"),
@@ -191,9 +245,9 @@ def test_a_polite_stop_says_how_to_go_on(arrays, tmp_path):
     process = start("fit", arrays, "--out", run, "--k", 6, "--set", "training.epochs=2000", *FAST)
     wait_for_epochs(run, 2, process)
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert f"nngcd fit --resume {run}" in out
+    assert f"nngcd fit --resume {run}" in err
     assert "Traceback" not in err
     assert not (run / ".lock").exists()
 

@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 import nngcd
 from nngcd import CategoryDiscovery, estimator
-from nngcd.core.errors import DataError
+from nngcd.core.errors import ConfigError, DataError
 
 SETTINGS = {"loss": {"n_hidden": 32, "n_projection": 16}, "training": {"epochs": 8, "batch_size": 48}}
 
@@ -77,3 +77,18 @@ def test_the_example_in_the_docstring_is_true():
 def test_unknown_names_of_the_package():
     with pytest.raises(AttributeError, match="nothing_here"):
         _ = nngcd.nothing_here
+
+
+def test_settings_that_have_a_parameter_of_their_own_are_refused(blobs):
+    with pytest.raises(ConfigError, match="has a parameter of its own"):
+        CategoryDiscovery(6, settings={"seed": 5}).fit(blobs[0], blobs[1])
+
+
+def test_predictions_of_a_folder_keep_their_file_names(image_folder):
+    found = CategoryDiscovery(3, method="kmeans", settings={"workers": 0, "image_size": 32}).fit(image_folder)
+    (image_folder / "red" / "broken.png").write_bytes(b"no picture")
+    table = found.predict_table(image_folder / "red").set_index("file_name")
+    assert table.loc["red_0.png", "category"] == "red"
+    assert table.loc["broken.png", "status"] == "unreadable"
+    with pytest.warns(UserWarning, match="1 files cannot be read"):
+        assert len(found.predict(image_folder / "red")) == 6

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from nngcd.core.errors import DataError
+from nngcd.core.errors import ConfigError, DataError, NngcdWarning
 from nngcd.core.progress import Progress
 from nngcd.datasets import open_dataset, open_images
 from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.split import Split
 from nngcd.pipeline import fit
-from nngcd.prediction import features_of
+from nngcd.prediction import features_of, predict_with
 from nngcd.results import category_table, result_table
 from nngcd.settings import resolve
 from nngcd.training.model import Model
@@ -30,6 +32,7 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
 
     Example:
         >>> import numpy as np
+    import pandas as pd
         >>> from nngcd import CategoryDiscovery
         >>> X = np.random.default_rng(0).normal(size=(60, 8)) + 5 * np.eye(8)[np.arange(60) % 3]
         >>> y = np.where(np.arange(60) % 3 == 0, 0, -1)  # -1 = unlabelled
@@ -85,10 +88,13 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         split = _as_split(X, y)
         values = {
             "method": self.method, "preset": self.preset, "effort": self.effort, "k": self.n_categories,
-            "backbone": self.backbone, "seed": self.random_state, "device": self.device, "data": split.name,
+            "backbone": self.backbone, "seed": self.random_state, "device": self.device,
         }  # fmt: skip
+        further = self.settings or {}
+        for name in values.keys() & further.keys():
+            raise ConfigError(f"settings['{name}']", further[name], "has a parameter of its own; use that")
         cache = Path(self.cache) if self.cache else None
-        fitted = fit(split, resolve({**(self.settings or {}), **values}), cache=cache, progress=self.progress)
+        fitted = fit(split, resolve({**further, **values}), cache=cache, progress=self.progress)
         self._keep(fitted.model, fitted.categories)
         self.result_ = result_table(split, fitted.scores_nk, fitted.categories)
         self.categories_ = category_table(self.result_, split, fitted.categories)
@@ -107,6 +113,11 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         scores_nk = [self.model_.scores(features_bd).cpu() for features_bd in self._features(X)]
         probabilities: NDArray[np.float64] = torch.cat(scores_nk).double().softmax(-1).numpy()
         return probabilities
+
+    def predict_table(self, X: Source) -> pd.DataFrame:  # noqa: N803 (as scikit-learn)
+        """Return one row per image: file name, category, known or new, confidence; unreadable files come last."""
+        check_is_fitted(self, "model_")
+        return predict_with(self.model_, list(self.classes_), _as_images(X), device=self.device, progress=self.progress)
 
     def transform(self, X: Source) -> NDArray[np.float32]:  # noqa: N803 (as scikit-learn)
         """Return the learned features."""
@@ -136,9 +147,15 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         self.n_categories_ = len(categories)
 
     def _features(self, X: Source) -> list[torch.Tensor]:  # noqa: N803 (as scikit-learn)
-        is_path = isinstance(X, (str, Path))
-        split = open_images(str(X)) if is_path else _as_split(X, None)
+        split = _as_images(X)
+        if split.problems:
+            text = f"{len(split.problems)} files cannot be read and have no row here; predict_table names them"
+            warnings.warn(text, NngcdWarning, stacklevel=3)
         return list(features_of(self.model_, split, progress=self.progress))
+
+
+def _as_images(X: Source) -> Split:  # noqa: N803 (as scikit-learn)
+    return open_images(str(X)) if isinstance(X, (str, Path)) else _as_split(X, None)
 
 
 def _as_split(X: Source, y: ArrayLike | None) -> Split:  # noqa: N803 (as scikit-learn)

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nngcd.core.config import read_yaml
+from nngcd.core.config import build, read_yaml
 from nngcd.core.errors import DataError
+from nngcd.core.files import read_json, read_table
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset
 from nngcd.datasets.manifest_rows import read_rows
-from nngcd.datasets.split import Truth
+from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.results import score
 
 
@@ -30,7 +31,7 @@ def evaluate(run: RunFolder, truth_file: Path | None = None) -> dict[str, Any]:
     """
     if not run.results.is_file():
         raise DataError(f"{run.path} is not finished. Continue it: nngcd fit --resume {run.path}")
-    results = pd.read_parquet(run.results)
+    results = read_table(run.results)
     true_name = _names_from_file(results, truth_file) if truth_file else _names_from_dataset(run, results)
     old_names = set(results["label_given"].dropna())
     is_scored = (results["label_given"].isna() & true_name.notna()).to_numpy()
@@ -48,17 +49,13 @@ def _names_from_file(results: pd.DataFrame, truth_file: Path) -> pd.Series:
 
 def _names_from_dataset(run: RunFolder, results: pd.DataFrame) -> pd.Series:
     settings = read_yaml(run.config)
-    _, truth = open_dataset(settings["data"], dataset=settings["dataset"])
+    reading = build(ReadingConfig, settings.get("reading", {}))
+    split, truth = open_dataset(settings["data"], dataset=settings["dataset"], reading=reading)
     if truth is None:
         raise DataError(
             f"the true labels of {settings['data']} are not known. "
             f"Give them as a table: nngcd evaluate {run.path} --truth TRUE_LABELS.csv (columns file_name,label)"
         )
-    return true_names(truth, results)
-
-
-def true_names(truth: Truth, results: pd.DataFrame) -> pd.Series:
-    """Return the name of each image's true class."""
-    if len(truth.classes) != len(results):
-        raise DataError(f"the data set has {len(truth.classes)} images now, the run had {len(results)}.")
+    if split.fingerprint != read_json(run.environment)["split_hash"]:
+        raise DataError(f"the images or labels of {settings['data']} have changed since the run; it cannot be scored.")
     return pd.Series(np.array(truth.class_names, dtype=object)[truth.classes], index=results.index)

@@ -62,6 +62,7 @@ def prepare(split: Split, settings: Settings) -> Job:
     settings = dataclasses.replace(settings, k=number_of_clusters(split, settings))
     weights = Path(settings.weights) if settings.weights else None
     device = choose_device(settings.device)
+    choose_precision(settings.precision, device)
     return Job(
         split, settings, Model.build(_blueprint(split, settings), seed=settings.seed, weights=weights).to(device)
     )

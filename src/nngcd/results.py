@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import asdict
 from typing import Any
@@ -28,17 +29,19 @@ def name_clusters(cluster_n: NDArray[np.int64], split: Split, n_clusters: int) -
     sizes_k = np.bincount(cluster_n[~split.is_labelled], minlength=n_clusters)
     new = np.arange(split.n_old, n_clusters)
     ids = [*split.class_names, *("" for _ in new)]
-    for rank, cluster in enumerate(new[np.argsort(-sizes_k[new], kind="stable")], start=1):
-        ids[cluster] = f"new-{rank:03d}"
+    # A folder may well be called new-001: somebody sorted it after an earlier run.
+    free = (name for rank in itertools.count(1) if (name := f"new-{rank:03d}") not in split.class_names)
+    for cluster in new[np.argsort(-sizes_k[new], kind="stable")]:
+        ids[cluster] = next(free)
     return ids
 
 
 def result_table(split: Split, scores_nk: Tensor, ids: list[str]) -> pd.DataFrame:
     """Return one row per image. A labelled image always keeps its given label; the others get their best cluster."""
-    predicted = prediction_table(scores_nk, ids, split.n_old)
+    predicted = prediction_table(scores_nk, ids, split.n_old, given=split.labels)
     names = np.array([*split.class_names, None], dtype=object)
     given = pd.Series(names[split.labels], dtype="object")
-    category = given.where(pd.Series(split.is_labelled), predicted["category"])
+    category = predicted["category"]
     return pd.DataFrame(
         {
             "file_name": split.table["file_name"].to_numpy(),
@@ -46,7 +49,7 @@ def result_table(split: Split, scores_nk: Tensor, ids: list[str]) -> pd.DataFram
             "label_given": given,
             "category": category,
             "label": category,
-            "status": np.where(split.is_labelled, "known", predicted["status"]),
+            "status": predicted["status"],
             "confidence": predicted["confidence"],
             **{name: predicted[name] for name in predicted.columns if name.startswith("alt_")},
             "split": split.table["split"].to_numpy(),
@@ -55,11 +58,26 @@ def result_table(split: Split, scores_nk: Tensor, ids: list[str]) -> pd.DataFram
     )
 
 
-def prediction_table(scores_nk: Tensor, ids: list[str], n_old: int) -> pd.DataFrame:
-    """Return category, status, confidence and the next best categories for each row of scores."""
+def prediction_table(
+    scores_nk: Tensor, ids: list[str], n_old: int, *, given: NDArray[np.int64] | None = None
+) -> pd.DataFrame:
+    """Return category, status, confidence and the next best categories for each row of scores.
+
+    Args:
+        scores_nk: the model's scores.
+        ids: the category of each cluster.
+        n_old: how many of them are known.
+        given: (n,) cluster of images whose category is settled, -1 for the others.
+    """
     names = np.array(ids, dtype=object)
+    probability_nk = scores_nk.double().softmax(-1).cpu()
+    order_nk = probability_nk.clone()
+    if given is not None:
+        rows = np.flatnonzero(given >= 0)
+        order_nk[rows, given[rows]] = 2.0
     n_best = min(1 + N_ALTERNATIVES, len(ids))
-    probability, cluster = (t.numpy() for t in torch.topk(scores_nk.double().softmax(-1).cpu(), n_best))
+    best_nb = torch.topk(order_nk, n_best).indices
+    probability, cluster = probability_nk.gather(1, best_nb).numpy(), best_nb.numpy()
     table = {
         "category": names[cluster[:, 0]],
         "status": np.where(cluster[:, 0] < n_old, "known", "new"),
@@ -103,6 +121,7 @@ def describe(split: Split, results: pd.DataFrame) -> dict[str, object]:
         "n_unlabelled_known": int((sorted_["status"] == "known").sum()),
         "n_unlabelled_new": int(new_sizes.sum()),
         "n_new_categories": len(new_sizes),
+        "n_categories_used": int(sorted_["category"].nunique()),
         "largest_new": new_sizes.index[0] if len(new_sizes) else None,
         "largest_new_size": int(new_sizes.iloc[0]) if len(new_sizes) else 0,
         "largest_share": round(float(sorted_["category"].value_counts(normalize=True).iloc[0]), 4)

@@ -11,7 +11,7 @@ from torch import Tensor
 from nngcd import settings as settings_module
 from nngcd.core.environment import environment, now
 from nngcd.core.errors import DataError
-from nngcd.core.files import read_json, write_json, write_table, write_tensors, write_yaml
+from nngcd.core.files import read_json, read_table, write_json, write_table, write_tensors, write_yaml
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.split import Split, Truth
 from nngcd.results import category_table, describe, result_table, score
@@ -37,7 +37,11 @@ def write_inputs(run: RunFolder, split: Split, settings: Settings) -> None:
     write_table(run.split, manifest[["image_id", "file_name", "label_given"]])
     columns = [field.name for field in dataclasses.fields(split.problems[0])] if split.problems else ["file_name"]
     write_table(run.problems, pd.DataFrame([dataclasses.asdict(p) for p in split.problems], columns=columns))
-    write_json(run.environment, environment() | {"split_hash": split.fingerprint})
+    if run.environment.is_file():
+        before = read_json(run.environment)
+        write_json(run.environment, before | {"resumed": [*before.get("resumed", []), now()]})
+    else:
+        write_json(run.environment, environment() | {"split_hash": split.fingerprint})
 
 
 def write_outputs(
@@ -64,7 +68,7 @@ def write_summary(
         "seed": settings.seed,
         "k": settings.k,
         "split_hash": split.fingerprint,
-        **describe(split, pd.read_parquet(run.results)),
+        **describe(split, read_table(run.results)),
         "seconds": round(seconds, 1),
         "finished": now(),
     }

@@ -12,6 +12,7 @@ import yaml
 from nngcd.core import config
 from nngcd.core.components import find_component
 from nngcd.core.errors import ConfigError, did_you_mean
+from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.training.loop import Config as TrainingConfig
 from nngcd.views import Config as ViewsConfig
 
@@ -48,6 +49,8 @@ class Settings:
     """auto, 32-true, 16-mixed or bf16-mixed."""
     workers: int | None = None
     """Image-reading processes; when absent, one per core."""
+    reading: ReadingConfig = field(default_factory=ReadingConfig)
+    """How folders and manifests are read."""
     views: ViewsConfig = field(default_factory=ViewsConfig)
     """Which views of an image are compared."""
     training: TrainingConfig = field(default_factory=TrainingConfig)

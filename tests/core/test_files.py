@@ -19,7 +19,7 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_nothing_behind(tmp_path):
 
 
 def test_a_full_disk_is_a_clear_error(tmp_path):
-    with pytest.raises(ResourceError, match=r"No space left.*--out"), files.atomic(tmp_path / "x"):
+    with pytest.raises(ResourceError, match=r"No space left.*another place"), files.atomic(tmp_path / "x"):
         raise OSError(28, "No space left on device")
 
 
@@ -39,7 +39,10 @@ def test_tensors_round_trip_with_their_facts(tmp_path):
     assert all(torch.equal(read[name], tensors[name]) for name in tensors)
 
 
-@pytest.mark.parametrize(("read", "name"), [(files.read_tensors, "t.safetensors"), (files.read_json, "t.json")])
+@pytest.mark.parametrize(
+    ("read", "name"),
+    [(files.read_tensors, "t.safetensors"), (files.read_json, "t.json"), (files.read_table, "t.parquet")],
+)
 def test_missing_and_damaged_files_are_named(tmp_path, read, name):
     with pytest.raises(DataError, match=f"{name} is missing"):
         read(tmp_path / name)

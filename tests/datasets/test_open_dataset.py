@@ -4,6 +4,7 @@ import pytest
 from nngcd.core.components import component_names
 from nngcd.core.errors import DataError, UserError
 from nngcd.datasets import open_dataset
+from nngcd.datasets.reading import Config
 
 
 def test_components_are_found_and_parts_are_not():
@@ -27,7 +28,7 @@ def test_names_are_recognised():
 
 def test_a_dataset_can_be_named_and_given_options(birds, save_image):
     save_image(birds / "unknown" / "a.png")
-    split, _ = open_dataset(str(birds), dataset="folder", unlabelled_names=["unknown"])
+    split, _ = open_dataset(str(birds), dataset="folder", reading=Config(unlabelled_names=("unknown",)))
     assert split.n_unlabelled == 4
     with pytest.raises(DataError, match="no CUB-200-2011"):
         open_dataset(str(birds), dataset="cub")

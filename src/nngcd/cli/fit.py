@@ -44,16 +44,19 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
 
     running.show_log(verbose)
     run = None
+    flags = {
+        "data": data, "dataset": dataset, "k": k, "method": method, "effort": effort, "preset": preset,
+        "backbone": backbone, "weights": weights, "image_size": image_size, "seed": seed, "device": device,
+        "workers": workers,
+    }  # fmt: skip
     if resume:
-        if data or config_file or assignments:
-            raise ConfigError("--resume", str(resume), "continues a run as it is; leave out DATA, --config and --set")
+        others = {**flags, "out": out, "config": config_file, "set": assignments}
+        for name, value in others.items():
+            if value is not None:
+                reason = f"continues a run as it is; leave out {'DATA' if name == 'data' else '--' + name}"
+                raise ConfigError("--resume", str(resume), reason)
         run, settings = running.resumed(resume)
     else:
-        flags = {
-            "data": data, "dataset": dataset, "k": k, "method": method, "effort": effort, "preset": preset,
-            "backbone": backbone, "weights": weights, "image_size": image_size, "seed": seed, "device": device,
-            "workers": workers,
-        }  # fmt: skip
         settings = running.settings_from(flags, config_file, assignments or [])
     run = running.fit_run(settings, run=run, out=out, cache=cache, is_quiet=quiet or json)
     running.show(run, is_json=json)

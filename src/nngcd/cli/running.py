@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from nngcd.cli.display import progress_display, reading, say, say_json
+from nngcd.cli.display import ERRORS, progress_display, reading, say, say_json
 from nngcd.cli.words import found_words, score_words
 from nngcd.core import config
 from nngcd.core.device import choose_device
@@ -35,12 +35,17 @@ def settings_from(flags: dict[str, Any], config_file: Path | None, assignments: 
     """Return the settings of a new run: file, then flags, then `--set`, over recipe and effort."""
     given = {name: value for name, value in flags.items() if value is not None}
     from_file = config.read_yaml(config_file) if config_file else {}
+    for name in ("method", "preset", "effort"):
+        if name in given and given[name] != from_file.get(name, given[name]):
+            reason = f"the settings file is for {name} {from_file[name]}; change single settings with --set"
+            raise ConfigError(f"--{name}", given[name], reason)
     values = config.merge(from_file, given, config.parse_assignments(assignments))
     if not values.get("data"):
         raise ConfigError("DATA", None, "say what to sort: a folder, a .csv or .npz file, or `digits`")
-    if Path(values["data"]).exists():
+    for name in ("data", "weights"):
         # Absolute, so that a run can be resumed and evaluated from anywhere.
-        values["data"] = str(Path(values["data"]).resolve())
+        if values.get(name) and Path(values[name]).exists():
+            values[name] = str(Path(values[name]).resolve())
     if "effort" not in values:
         values["effort"] = "quick" if choose_device(values.get("device", "auto")).type == "cpu" else "normal"
     return resolve(values)
@@ -54,8 +59,11 @@ def fit_run(
         if not is_quiet:
             say(f"{run.path} is complete already.")
         return run
+    choose_device(settings.device)
     with progress_display(is_quiet=is_quiet, prefix=prefix) as progress:
-        split, truth = open_dataset(settings.data, dataset=settings.dataset, on_progress=reading(progress))
+        split, truth = open_dataset(
+            settings.data, dataset=settings.dataset, reading=settings.reading, on_progress=reading(progress)
+        )
     job = prepare(split, settings)
     if run is None:
         run = RunFolder.create(out or Path("runs") / f"{split.name}-{datetime.now():%Y%m%d}")
@@ -96,7 +104,8 @@ def interruptible(run: RunFolder) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        say(f"\nStopped; everything up to the last whole epoch is kept. Continue:  nngcd fit --resume {run.path}")
+        text = f"\nStopped; everything up to the last whole epoch is kept. Continue:  nngcd fit --resume {run.path}"
+        ERRORS.print(text, markup=False, highlight=False)
         raise typer.Exit(130) from None
     finally:
         signal.signal(signal.SIGTERM, before)

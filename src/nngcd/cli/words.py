@@ -10,7 +10,7 @@ Summary = dict[str, Any]
 def found_words(summary: Summary) -> list[str]:
     """Return what was found, one sentence a line."""
     n, known, new = summary["n_unlabelled"], summary["n_unlabelled_known"], summary["n_unlabelled_new"]
-    lines = [f"{n} unlabelled images were sorted into {summary['k']} categories:"]
+    lines = [f"{n} unlabelled images were sorted into {summary['n_categories_used']} of {summary['k']} categories:"]
     lines.append(f"  {known:>6}  look like one of the {summary['n_known_categories']} known categories")
     if summary["n_new_categories"]:
         largest = f"largest: {summary['largest_new']}, {summary['largest_new_size']} images"
@@ -19,11 +19,9 @@ def found_words(summary: Summary) -> list[str]:
         lines.append(f"  {new:>6}  are new")
     if summary["n_unreadable"]:
         lines.append(f"  {summary['n_unreadable']} files were not used; problems.csv says why")
-    if summary["largest_share"] > COLLAPSE_SHARE:
-        lines.append(
-            f"Careful: {summary['largest_share']:.0%} of the unlabelled images fell into one category. "
-            "Try another --k, or --set loss.entropy_weight=2."
-        )
+    if summary["largest_share"] > COLLAPSE_SHARE and summary["k"] > 1:
+        advice = "Try another --k." if summary["method"] == "kmeans" else "Try --set loss.entropy_weight=2."
+        lines.append(f"Careful: {summary['largest_share']:.0%} of them fell into one category. {advice}")
     return lines
 
 

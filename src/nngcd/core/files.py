@@ -6,7 +6,7 @@ import errno
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from nngcd.core.errors import DataError, ResourceError
+
+CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR,
+                errno.EISDIR)  # fmt: skip
+UMASK = os.umask(0)
+os.umask(UMASK)
 
 
 @contextmanager
@@ -32,13 +37,16 @@ def atomic(path: Path) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
+        # Some writers make private files; a run folder is for colleagues, too.
+        temporary.chmod(0o666 & ~UMASK)
         temporary.replace(path)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM):
-            raise ResourceError(f"cannot write {path}: {error.strerror}. Choose another place with --out.") from error
+        if error.errno in CANNOT_WRITE:
+            raise ResourceError(f"cannot write {path}: {error.strerror}. Choose another place.") from error
         raise
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -84,6 +92,20 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     except FileNotFoundError:
         raise DataError(f"{path} is missing. Is this a finished run folder?") from None
     except Exception as error:
+        raise DataError(f"{path} is damaged ({error}). Restore it from a copy or run `nngcd fit` again.") from error
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Return a Parquet table.
+
+    Raises:
+        DataError: the file is missing or damaged.
+    """
+    try:
+        return pd.read_parquet(path)
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing. Is this a finished run folder?") from None
+    except (OSError, ValueError) as error:
         raise DataError(f"{path} is damaged ({error}). Restore it from a copy or run `nngcd fit` again.") from error
 
 

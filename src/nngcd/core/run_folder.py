@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nngcd.core.errors import DataError, ResourceError
+from nngcd.core.errors import ConfigError, DataError, ResourceError
 from nngcd.core.files import read_json, write_text
 
 README = """This folder holds one run of nngcd (category discovery). It can be moved, copied or zipped.
@@ -47,6 +47,8 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path) -> RunFolder:
         """Return a new empty folder; when the name is taken, `-2`, `-3`, … is added, never anything overwritten."""
+        if path.name in ("", ".."):
+            raise ConfigError("--out", str(path), "is an existing folder; name a new one, for example runs/first")
         candidate, n = path, 1
         while True:
             try:
@@ -136,13 +138,20 @@ class RunFolder:
             ResourceError: another live process is at work here.
         """
         lock = self.path / ".lock"
-        me = {"pid": os.getpid(), "host": socket.gethostname()}
-        if lock.is_file() and (holder := _live_holder(lock)):
-            raise ResourceError(
-                f"{self.path} is in use by process {holder['pid']} on {holder['host']}. "
-                f"If that process is gone, delete {lock}."
-            )
-        write_text(lock, json.dumps(me))
+        me = json.dumps({"pid": os.getpid(), "host": socket.gethostname()})
+        if lock.is_file():
+            if holder := _live_holder(lock):
+                raise ResourceError(
+                    f"{self.path} is in use by process {holder['pid']} on {holder['host']}. "
+                    f"If that process is gone, delete {lock}."
+                )
+            lock.unlink(missing_ok=True)
+        try:
+            # Exclusive: of two processes that both found no lock, one gets it.
+            with lock.open("x", encoding="utf-8") as file:
+                file.write(me)
+        except FileExistsError:
+            raise ResourceError(f"{self.path} has just been taken by another process.") from None
         try:
             yield
         finally:
@@ -153,7 +162,10 @@ def _live_holder(lock: Path) -> dict[str, Any] | None:
     """Return who holds the lock, or None when it is a process of this machine that no longer runs."""
     try:
         holder: dict[str, Any] = read_json(lock)
-    except DataError:
+        is_whole = {"pid", "host"} <= set(holder)
+    except (DataError, TypeError):
+        is_whole = False
+    if not is_whole:
         return None
     if holder["host"] != socket.gethostname():
         return holder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from nngcd.core.errors import DataError
 from nngcd.datasets.file_tree import no_such_path
 from nngcd.datasets.image_files import Progress as ReadProgress
 from nngcd.datasets.manifest_rows import SPREADSHEET_EXTENSIONS, TABLE_EXTENSIONS
+from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.datasets.split import Split, Truth
 
 
@@ -19,8 +21,8 @@ def open_dataset(
     *,
     dataset: str | None = None,
     seed: int = 0,
+    reading: ReadingConfig | None = None,
     on_progress: ReadProgress | None = None,
-    **options: object,
 ) -> tuple[Split, Truth | None]:
     """Return the split, and the truth where there is one, of a path or of a dataset known by name.
 
@@ -28,8 +30,8 @@ def open_dataset(
         data: a folder, a table (.csv, .tsv, .parquet), an .npz file, or a name such as `digits`.
         dataset: the name of the dataset that lies at `data`, for example `cub`; found from the path by default.
         seed: the seed of the run.
+        reading: how a folder or manifest is read.
         on_progress: called with the number of files read and their total, by datasets that read files.
-        options: further options of that dataset, for example `unlabelled_names`.
 
     Raises:
         DataError: nothing is there, or it cannot be used.
@@ -37,15 +39,16 @@ def open_dataset(
     """
     name, root = (dataset, Path(data)) if dataset is not None else _recognise(data)
     load = find_component(__name__, name, "load").load
-    loaded: tuple[Split, Truth | None] = load(root, seed=seed, **_accepted(load, on_progress=on_progress), **options)
+    options = dataclasses.asdict(reading) if reading else {}
+    loaded: tuple[Split, Truth | None] = load(root, seed=seed, **_accepted(load, on_progress=on_progress, **options))
     return loaded
 
 
 def open_images(data: str, *, dataset: str | None = None, on_progress: ReadProgress | None = None) -> Split:
-    """Return images that are only to be looked at: labels, where the data have any, are left aside."""
+    """Return images that are only to be looked at: labels are left aside, and any number of files may be unreadable."""
     name, root = (dataset, Path(data)) if dataset is not None else _recognise(data)
     load = find_component(__name__, name, "load").load
-    split: Split = load(root, **_accepted(load, on_progress=on_progress, use_labels=False))[0]
+    split: Split = load(root, **_accepted(load, on_progress=on_progress, use_labels=False, allow_bad=1.0))[0]
     return split
 
 

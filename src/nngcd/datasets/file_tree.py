@@ -19,7 +19,9 @@ def is_hidden(name: str) -> bool:
 
 
 def no_such_path(path: Path, *, expected: str, other_names: Iterable[str] = ()) -> DataError:
-    """Return the error for a path that does not exist, with the nearest neighbour as a suggestion."""
+    """Return the error for a path that is not what it should be, with the nearest neighbour as a suggestion."""
+    if path.exists():
+        return DataError(f"D01: '{path}' is {'a folder' if path.is_dir() else 'a file'}, not a {expected}.")
     try:
         siblings = [str(sibling) for sibling in path.parent.iterdir() if not is_hidden(sibling.name)]
     except OSError:

@@ -125,7 +125,11 @@ def refuse_if_many(problems: Sequence[Problem], *, n_files: int, allow_bad: floa
         return
     first = "; ".join(f"'{problem.file_name}': {problem.reason}" for problem in problems[:3])
     share = math.ceil(100 * n_bad / n_files) / 100
-    way_out = "None is left." if n_bad == n_files else f"Repair or remove them, or go on without: allow_bad={share}."
+    way_out = (
+        "None is left."
+        if n_bad == n_files
+        else f"Repair or remove them, or go on without: --set reading.allow_bad={share}."
+    )
     raise DataError(
         f"{problems[0].code}: {n_bad:,} of {n_files:,} images cannot be used, more than the allowed {allow_bad:.0%}. "
         f"First: {first}. {hint}{way_out}"

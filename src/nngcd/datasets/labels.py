@@ -31,7 +31,7 @@ def settle_unclear(
         name = open_questions[0]
         raise DataError(
             f"D08: {unclear[name]:,} images are labelled '{name}'. Is that a category or 'no label'? "
-            f"Say unlabelled_names=['{name}'] or category_names=['{name}']."
+            f"Say --set \"reading.unlabelled_names=['{name}']\" or --set \"reading.category_names=['{name}']\"."
         )
     return [None if name in unlabelled else name for name in names]
 

@@ -49,7 +49,7 @@ def load(  # noqa: PLR0913 (each option answers one question a table can leave o
     warn_of_alike(names)
     folder = root.parent if image_root is None else Path(image_root)
     present, file_names, problems = _find_files(folder, rows)
-    hint = f"Paths are relative to '{folder}'; change that with image_root. "
+    hint = f"Paths are relative to '{folder}'; change that with --set reading.image_root=FOLDER. "
     refuse_if_many(problems, n_files=len(rows), allow_bad=allow_bad, hint=hint)
 
     readable = keep_readable(folder, file_names, allow_bad=allow_bad, on_progress=on_progress)

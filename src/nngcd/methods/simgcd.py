@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -50,6 +51,8 @@ class Config:
     def __post_init__(self) -> None:
         if not 0 <= self.supervised_weight <= 1:
             raise ConfigError("supervised_weight", self.supervised_weight, "must be in [0, 1]")
+        if not 0 <= self.entropy_weight < math.inf:
+            raise ConfigError("entropy_weight", self.entropy_weight, "must be finite and not negative")
         for name in ("student_temperature", "teacher_temperature_start", "teacher_temperature",
                      "contrastive_temperature", "supcon_temperature"):  # fmt: skip
             if getattr(self, name) <= 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nngcd.backbones.backbone import CPU_BATCH, Backbone
-from nngcd.core.errors import DataError
+from nngcd.core.errors import DataError, NngcdWarning, ResourceError
 from nngcd.core.files import read_tensors, write_tensors
 from nngcd.core.progress import Progress
 from nngcd.datasets.split import Images, Split
@@ -60,9 +61,7 @@ def cached_hidden(
     # Half precision also when the result is not read back, so that the first run equals all later ones.
     parts = [hidden.half().cpu() for hidden in _hidden_batches(backbone, dataset, n_workers, progress)]
     hidden_nv = torch.cat(parts)
-    if path:
-        write_tensors(path, {"hidden_nv": hidden_nv})
-    progress.finish(f"kept in {path} ({path.stat().st_size / 1e6:.0f} MB)" if path else "")
+    progress.finish(_keep(path, hidden_nv) if path else "")
     return hidden_nv
 
 
@@ -102,6 +101,16 @@ def _key(backbone: Backbone, split: Split, n_random: int) -> str:
         "code": CODE_VERSION,
     }
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:20]
+
+
+def _keep(path: Path, hidden_nv: Tensor) -> str:
+    """Write the hidden states for later runs and say where; a cache that cannot be written is no reason to stop."""
+    try:
+        write_tensors(path, {"hidden_nv": hidden_nv})
+    except ResourceError as error:
+        warnings.warn(f"features are not kept for later runs: {error} (--cache)", NngcdWarning, stacklevel=2)
+        return ""
+    return f"kept in {path} ({path.stat().st_size / 1e6:.0f} MB)"
 
 
 def _read_kept(path: Path) -> Tensor | None:

@@ -50,6 +50,8 @@ class Config:
                 raise ConfigError(f"training.{name}", getattr(self, name), "must be at least 1")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise ConfigError("training.learning_rate", self.learning_rate, "must be positive")
+        if not 0 <= self.momentum < 1:
+            raise ConfigError("training.momentum", self.momentum, "must be in [0, 1)")
         if self.tail_learning_rate is not None and self.tail_learning_rate < 0:
             raise ConfigError("training.tail_learning_rate", self.tail_learning_rate, "must not be negative")
         if self.weight_decay < 0:

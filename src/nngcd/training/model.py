@@ -108,14 +108,17 @@ class Model:
             DataError: the folder holds no model, or one of a newer format.
         """
         facts = read_json(folder / "config.json")
-        if (version := facts.pop("format")) > FORMAT:
-            raise DataError(f"{folder} was written by a newer nngcd (format {version}). Upgrade: pip install -U nngcd.")
-        model = cls.build(Blueprint(**facts), seed=0, pretrained=False)
         state, _ = read_tensors(folder / "model.safetensors")
-        for name, part in model._parts().items():
-            own = {key.removeprefix(f"{name}."): t for key, t in state.items() if key.startswith(f"{name}.")}
-            part.load_state_dict(own)
-        return model, read_json(folder / "categories.json")["categories"]
+        try:
+            if (version := facts.pop("format")) > FORMAT:
+                raise DataError(f"{folder} was written by a newer nngcd (format {version}): pip install -U nngcd.")
+            model = cls.build(Blueprint(**facts), seed=0, pretrained=False)
+            for name, part in model._parts().items():
+                own = {key.removeprefix(f"{name}."): t for key, t in state.items() if key.startswith(f"{name}.")}
+                part.load_state_dict(own)
+            return model, read_json(folder / "categories.json")["categories"]
+        except (AttributeError, KeyError, TypeError, RuntimeError) as error:
+            raise DataError(f"the model in {folder} does not fit its config.json ({error}).") from error
 
     def _parts(self) -> dict[str, torch.nn.Module]:
         return {"trunk": self.backbone.trunk, "tail": self.backbone.tail, "method": self.method}

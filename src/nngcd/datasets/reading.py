@@ -1,0 +1,26 @@
+"""How a user's own images are read: what the user has to say where we do not guess."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nngcd.core.errors import ConfigError
+from nngcd.datasets.image_files import ALLOWED_BAD
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config:
+    """Settings of reading folders and manifests; other data sets need none of them."""
+
+    unlabelled_names: tuple[str, ...] = ()
+    """Unclear labels, such as unknown, that mean "no label"."""
+    category_names: tuple[str, ...] = ()
+    """Unclear labels that are categories."""
+    allow_bad: float = ALLOWED_BAD
+    """Share of missing or unreadable files above which the data are refused."""
+    image_root: str | None = None
+    """The folder a manifest's paths are relative to; the folder of the manifest when absent."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.allow_bad <= 1:
+            raise ConfigError("reading.allow_bad", self.allow_bad, "must be in [0, 1]")

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import torch
+
+from nngcd.datasets.arrays import from_arrays
+from nngcd.results import category_table, describe, name_clusters, prediction_table, result_table
+
+SPLIT = from_arrays(np.arange(12.0).reshape(6, 2), np.array(["oak", "elm", "", "", "", ""], dtype=object))
+SCORES = torch.tensor(
+    [[0.0, 5, 0, 0], [0, 5, 0, 0], [5, 0, 0, 0], [0, 0, 0, 5], [0, 0, 0, 5], [0, 0, 5, 0]], dtype=torch.float64
+)
+"""Clusters: elm, oak, and two new ones of size 1 (cluster 2) and 2 (cluster 3)."""
+
+
+def test_new_categories_are_numbered_by_size_and_known_ones_keep_their_names():
+    assert name_clusters(SCORES.argmax(-1).numpy(), SPLIT, 4) == ["elm", "oak", "new-002", "new-001"]
+
+
+def test_a_known_category_may_be_called_new_001():
+    split = dataclasses.replace(SPLIT, class_names=("new-001", "oak"))
+    assert name_clusters(SCORES.argmax(-1).numpy(), split, 4) == ["new-001", "oak", "new-003", "new-002"]
+
+
+def test_a_labelled_image_keeps_its_label_and_shows_its_own_probability():
+    ids = name_clusters(SCORES.argmax(-1).numpy(), SPLIT, 4)
+    table = result_table(SPLIT, SCORES, ids)
+    assert table["category"].tolist() == ["oak", "elm", "elm", "new-001", "new-001", "new-002"]
+    # Row 1 was given as elm but looks like oak: the confidence is elm's, and oak is the first alternative.
+    probability = SCORES[1].softmax(-1)
+    assert table.loc[1, "confidence"] == round(probability[0].item(), 6)
+    assert (table.loc[1, "alt_1"], table.loc[1, "alt_1_p"]) == ("oak", round(probability[1].item(), 6))
+    assert table["status"].tolist() == ["known", "known", "known", "new", "new", "new"]
+
+
+def test_counts_are_those_of_the_unlabelled_images():
+    table = result_table(SPLIT, SCORES, name_clusters(SCORES.argmax(-1).numpy(), SPLIT, 4))
+    facts = describe(SPLIT, table)
+    assert (facts["n_unlabelled_known"], facts["n_unlabelled_new"], facts["n_new_categories"]) == (1, 3, 2)
+    assert (facts["largest_new"], facts["largest_new_size"], facts["n_categories_used"]) == ("new-001", 2, 3)
+    assert facts["largest_share"] == 0.5
+
+
+def test_categories_without_images_are_not_listed_unless_known():
+    scores = torch.eye(6, 6, dtype=torch.float64)[[0, 1, 0, 2, 2, 2]]
+    ids = name_clusters(scores.argmax(-1).numpy(), SPLIT, 6)
+    categories = category_table(result_table(SPLIT, scores, ids), SPLIT, ids)
+    assert categories["id"].tolist() == ["elm", "oak", "new-001"]
+    assert categories["size"].tolist() == [2, 1, 3]
+    assert categories["labelled"].tolist() == [1, 1, 0]
+
+
+def test_two_categories_have_one_alternative():
+    table = prediction_table(torch.tensor([[1.0, 2.0]]), ["a", "new-001"], 1)
+    assert table.columns.tolist() == ["category", "status", "confidence", "alt_1", "alt_1_p"]
+    assert table.loc[0, "category"] == "new-001"
