@@ -32,7 +32,6 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
 
     Example:
         >>> import numpy as np
-    import pandas as pd
         >>> from nngcd import CategoryDiscovery
         >>> X = np.random.default_rng(0).normal(size=(60, 8)) + 5 * np.eye(8)[np.arange(60) % 3]
         >>> y = np.where(np.arange(60) % 3 == 0, 0, -1)  # -1 = unlabelled
