@@ -4,12 +4,13 @@ import torch
 from PIL import Image
 
 from nngcd.core.seeds import torch_generator
+from nngcd.datasets.image_arrays import ImageArrays
 from nngcd.loading import ViewDataset, balanced_batches, view_loader
 from nngcd.views import Preprocessing
 
 
 class Pictures:
-    """Noise images; at module level so that worker processes can unpickle it."""
+    """Noise images."""
 
     def __init__(self, n):
         self.n = n
@@ -112,10 +113,13 @@ def test_worker_processes_change_nothing():
     assert torch.equal(alone, torch.stack(list(view_loader(dataset(), rows, n_workers=2))))
 
 
-def test_worker_processes_may_be_spawned():
-    loader = view_loader(dataset(), torch.arange(4), batch_size=2, n_workers=1)
+def test_worker_processes_may_be_spawned(rng):
+    # Images of the package, not of this file: a spawned process cannot import a test.
+    images = ImageArrays(rng.integers(0, 256, (4, 20, 24, 3)).astype(np.uint8))
+    views = ViewDataset(images, Preprocessing(image_size=12), seed=0, n_random=2, may_flip=True, purpose="views")
+    loader = view_loader(views, torch.arange(4), batch_size=2, n_workers=1)
     loader.multiprocessing_context = "spawn"
-    assert torch.equal(torch.cat(list(loader)), torch.stack([dataset()[i] for i in range(4)]))
+    assert torch.equal(torch.cat(list(loader)), torch.stack([views[i] for i in range(4)]))
 
 
 def test_loading_leaves_the_global_random_state_alone():
