@@ -34,7 +34,7 @@ class Settings:
     k: int | None = None
     """Number of categories, known and new together; when absent, the data set must know it."""
     seed: int = 0
-    """Seed of everything random in the run."""
+    """Seed of everything random, except the cached views of effort quick, which all seeds share."""
     backbone: str = "efficientnet_lite0"
     """The name of a file in `nngcd/backbones`, or of any timm model."""
     weights: str | None = None
