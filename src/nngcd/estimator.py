@@ -40,7 +40,8 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         ['known', 'new', 'new']
 
     Args:
-        n_categories: K, known and new together; may be left out for data sets that know it.
+        n_categories: K, known and new together: a number, "auto" (estimated) or "A..B" (estimated within these). None:
+            the published number of a benchmark data set, otherwise auto.
         method: name of a file in `nngcd/methods`.
         preset: default, paper or official.
         effort: quick, normal or full; features always take quick.
@@ -54,7 +55,7 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
 
     def __init__(  # noqa: PLR0913 (scikit-learn: all settings in the constructor)
         self,
-        n_categories: int | None = None,
+        n_categories: int | str | None = None,
         *,
         method: str = "nngcd",
         preset: str = "default",

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from nngcd.core.seeds import numpy_generator
 from nngcd.datasets.split import UNLABELLED, Images
-from nngcd.views import Preprocessing
+from nngcd.views import Preprocessing, distorted
 
 
 def balanced_batches(labels: NDArray[np.int64], batch_size: int, generator: torch.Generator) -> Tensor:
@@ -53,17 +53,27 @@ class ViewDataset(Dataset[Tensor]):
         seed: the run's seed.
         n_random: random views per image.
         may_flip: whether an image and its mirror image show the same thing.
+        is_strong: whether the random views are distorted, too (`views.distorted`).
         purpose: what the views are for; include the epoch if every epoch needs new ones.
     """
 
-    def __init__(
-        self, images: Images, preprocessing: Preprocessing, *, seed: int, n_random: int, may_flip: bool, purpose: str
+    def __init__(  # noqa: PLR0913 (what a view depends on)
+        self,
+        images: Images,
+        preprocessing: Preprocessing,
+        *,
+        seed: int,
+        n_random: int,
+        may_flip: bool,
+        purpose: str,
+        is_strong: bool = False,
     ) -> None:
         self.images = images
         self.preprocessing = preprocessing
         self.seed = seed
         self.n_random = n_random
         self.may_flip = may_flip
+        self.is_strong = is_strong
         self.purpose = purpose
 
     def __len__(self) -> int:
@@ -75,7 +85,8 @@ class ViewDataset(Dataset[Tensor]):
         image = self.preprocessing.resized(self.images.open(index))
         views = [self.preprocessing.centre_view(image)]
         for _ in range(self.n_random):
-            views.append(self.preprocessing.random_view(image, generator, may_flip=self.may_flip))
+            seen = distorted(image, generator) if self.is_strong else image
+            views.append(self.preprocessing.random_view(seen, generator, may_flip=self.may_flip))
         return torch.stack(views)
 
 

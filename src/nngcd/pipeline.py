@@ -6,7 +6,6 @@ import dataclasses
 import logging
 import shutil
 import time
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,19 +14,22 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from nngcd import run_files
+from nngcd.backbones.backbone import Backbone
+from nngcd.choosing_k import estimated_k, given_k
+from nngcd.clustering.estimate_k import KEstimate
 from nngcd.core.device import choose_device, choose_precision, choose_workers
-from nngcd.core.errors import ConfigError, DataError, NngcdWarning
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
-from nngcd.core.seeds import torch_generator
+from nngcd.core.seeds import derive, torch_generator
 from nngcd.datasets.split import Split, Truth
 from nngcd.losses.sparse import warn_if_unbounded
-from nngcd.results import name_clusters
+from nngcd.methods.contract import Overview
+from nngcd.results import name_clusters, with_decisions
 from nngcd.settings import Settings
 from nngcd.training.extraction import cached_hidden, centre_features, run_tail
 from nngcd.training.learner import Learner
 from nngcd.training.loop import train
-from nngcd.training.model import Blueprint, Model
+from nngcd.training.model import Blueprint, Model, build_backbone, device_of, move
 from nngcd.training.sources import CachedViews, OnlineViews, Source
 from nngcd.views import feature_views
 
@@ -36,11 +38,14 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Data, settings and model that fit together: checked, and ready for the long work."""
+    """Data, settings and backbone that fit together: checked, and ready for the long work."""
 
     split: Split
     settings: Settings
-    model: Model
+    blueprint: Blueprint
+    backbone: Backbone
+    k: int | None
+    """The number of categories; None when it is to be estimated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,8 @@ class Fitted:
     categories: list[str]
     features_nd: Tensor
     scores_nk: Tensor
+    k_estimate: KEstimate | None
+    """How the number of categories was found; None when it was given."""
 
 
 def prepare(split: Split, settings: Settings) -> Job:
@@ -59,13 +66,12 @@ def prepare(split: Split, settings: Settings) -> Job:
     Raises:
         UserError: the number of categories, the backbone, its weights or the device cannot be used.
     """
-    settings = dataclasses.replace(settings, k=number_of_clusters(split, settings))
-    weights = Path(settings.weights) if settings.weights else None
+    k = given_k(split, settings)
     device = choose_device(settings.device)
     choose_precision(settings.precision, device)
-    return Job(
-        split, settings, Model.build(_blueprint(split, settings), seed=settings.seed, weights=weights).to(device)
-    )
+    blueprint = _blueprint(split, settings, k or 0)
+    weights = Path(settings.weights) if settings.weights else None
+    return Job(split, settings, blueprint, move(build_backbone(blueprint, weights=weights), device), k)
 
 
 def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | None, progress: Progress) -> None:
@@ -76,7 +82,8 @@ def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | Non
     run_files.write_inputs(run, split, settings)
     fitted = fit_job(job, run=run, cache=cache, progress=progress)
     run_files.write_outputs(run, split, fitted.model, fitted.categories, fitted.features_nd, fitted.scores_nk)
-    run_files.write_summary(run, split, truth, settings, fitted.scores_nk, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    run_files.write_summary(run, split, truth, settings, fitted.scores_nk, fitted.k_estimate, seconds=seconds)
     shutil.rmtree(run.checkpoint.parent, ignore_errors=True)
     _LOG.info("complete after %.1f s", time.perf_counter() - started)
 
@@ -94,46 +101,47 @@ def fit(
 
 
 def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Progress) -> Fitted:
-    """Tell the story: views through the trunk, training of tail and method, features, assignment, names."""
-    split, settings, model = job.split, job.settings, job.model
-    device = model.device
-    _LOG.info("K = %d, method %s, backbone %s, device %s", settings.k, settings.method, model.backbone.name, device)
+    """Tell the story: views through the trunk, K, training of tail and method, features, assignment, names."""
+    split, settings, device = job.split, job.settings, device_of(job.backbone)
+    hidden_nv = cached_views(job, cache=cache, progress=progress)
 
-    hidden_nv = _cached_views(job, cache, progress)
+    def overview(epoch: int) -> Overview:
+        features_nd, labels_n = centre_view_features(job, hidden_nv, progress), torch.from_numpy(split.labels)
+        return Overview(features_nd, labels_n, epoch, derive(settings.seed, "overview", epoch))
+
+    k, estimate = number_of_categories(job, hidden_nv, run=run, progress=progress)
+    _LOG.info("K = %d, method %s, backbone %s, device %s", k, settings.method, job.backbone.name, device)
+    model = Model.assemble(dataclasses.replace(job.blueprint, n_clusters=k), job.backbone, seed=settings.seed)
     if model.method.trains:
         fabric = Fabric(accelerator=device.type, devices=1, precision=choose_precision(settings.precision, device))
-        if model.method.starts_from_features:
-            model.method.start(_features(job, hidden_nv, progress), torch.from_numpy(split.labels))
-        learner = _learner(job)
-        train(learner, _source(job, hidden_nv), settings.training, fabric=fabric, run=run, progress=progress)
+        source, learner = _source(job, hidden_nv), _learner(model, settings)
+        train(learner, source, settings.training, overview=overview, fabric=fabric, run=run, progress=progress)
 
-    features_nd = _features(job, hidden_nv, progress)
-    model.method.settle(features_nd, torch.from_numpy(split.labels))
-    scores_nk = model.scores(features_nd).cpu()
-    categories = name_clusters(scores_nk.argmax(-1).numpy(), split, model.blueprint.n_clusters)
-    return Fitted(model, categories, features_nd.cpu(), scores_nk)
-
-
-def number_of_clusters(split: Split, settings: Settings) -> int:
-    """Return K, checked against the data."""
-    if split.n_unlabelled == 0:
-        raise DataError(f"D06: all {len(split):,} images are labelled; nothing to sort. Add images without a label.")
-    if split.n_labelled == 0:
-        text = "D05: no labels: grouping only. Accuracy cannot be measured; naming a few categories helps a lot."
-        warnings.warn(text, NngcdWarning, stacklevel=2)
-    k = settings.k or split.n_classes
-    if k is None:
-        raise ConfigError("k", None, "say how many categories there are, known and new together, for example --k 30")
-    if k < split.n_old:
-        raise ConfigError(
-            "k", k, f"{split.n_old} categories are labelled; K counts known and new, so it cannot be less"
-        )
-    if k > len(split):
-        raise ConfigError("k", k, f"there are only {len(split)} images")
-    return k
+    last = overview(settings.training.epochs)
+    decided_n = model.method.settle(last)
+    scores_nk = model.scores(last.features_nd).cpu()
+    if decided_n is not None:
+        scores_nk = with_decisions(scores_nk, decided_n.cpu())
+    categories = name_clusters(scores_nk.argmax(-1).numpy(), split, k)
+    return Fitted(model, categories, last.features_nd.cpu(), scores_nk, estimate)
 
 
-def _blueprint(split: Split, settings: Settings) -> Blueprint:
+def number_of_categories(
+    job: Job, hidden_nv: Tensor | None, *, run: RunFolder | None, progress: Progress
+) -> tuple[int, KEstimate | None]:
+    """Return K, and how it was estimated unless it was given. A resumed run keeps the estimate it began with."""
+    if job.k is not None:
+        return job.k, None
+    estimate = run_files.read_estimate(run) if run and run.k.is_file() else None
+    if estimate is None:
+        features_nd = centre_view_features(job, hidden_nv, progress)
+        estimate = estimated_k(features_nd, job.split, job.settings, progress)
+        if run:
+            run_files.write_estimate(run, estimate)
+    return estimate.k, estimate
+
+
+def _blueprint(split: Split, settings: Settings, k: int) -> Blueprint:
     return Blueprint(
         backbone=settings.backbone,
         effort=settings.effort,
@@ -142,32 +150,34 @@ def _blueprint(split: Split, settings: Settings) -> Blueprint:
         method=settings.method,
         loss=dataclasses.asdict(settings.loss),
         n_features=split.features_nvd.shape[-1] if split.features_nvd is not None else None,
-        n_clusters=settings.k or 0,
+        n_clusters=k,
         n_old=split.n_old,
     )
 
 
-def _cached_views(job: Job, cache: Path | None, progress: Progress) -> Tensor | None:
+def cached_views(job: Job, *, cache: Path | None, progress: Progress) -> Tensor | None:
     """Return hidden states of a few views per image where the trunk is the whole network (effort quick), else None."""
-    split, settings, model = job.split, job.settings, job.model
-    n_random = settings.views.n_random
+    split, settings, backbone = job.split, job.settings, job.backbone
+    n_random, is_strong = settings.views.n_random, settings.views.recipe == "strong+weak"
     if split.features_nvd is not None:
         features_nvd = torch.from_numpy(split.features_nvd)
         if features_nvd.shape[1] == 1:
             generator = torch_generator(settings.seed, "feature views")
             features_nvd = feature_views(features_nvd[:, 0], 1 + n_random, generator)
-        hidden_nv: Tensor = model.backbone.trunk(features_nvd.to(model.device))
+        hidden_nv: Tensor = backbone.trunk(features_nvd.to(device_of(backbone)))
         return hidden_nv
     if settings.effort != "quick":
         return None
-    n_workers = choose_workers(settings.workers)
-    return cached_hidden(model.backbone, split, n_random=n_random, n_workers=n_workers, cache=cache, progress=progress)
+    return cached_hidden(
+        backbone, split, n_random=n_random, is_strong=is_strong, n_workers=choose_workers(settings.workers),
+        cache=cache, progress=progress,
+    )  # fmt: skip
 
 
-def _learner(job: Job) -> Learner:
-    backbone, chosen = job.model.backbone, job.settings.training.tail_learning_rate
-    rate = backbone.tail_learning_rate if chosen is None else chosen
-    return Learner(backbone.tail, job.model.method, tail_learning_rate=rate)
+def _learner(model: Model, settings: Settings) -> Learner:
+    chosen = settings.training.tail_learning_rate
+    rate = model.backbone.tail_learning_rate if chosen is None else chosen
+    return Learner(model.backbone.tail, model.method, tail_learning_rate=rate)
 
 
 def _source(job: Job, hidden_nv: Tensor | None) -> Source:
@@ -178,14 +188,14 @@ def _source(job: Job, hidden_nv: Tensor | None) -> Source:
         return CachedViews(hidden_nv, split.labels, recipe, batch_size=batch_size, seed=seed)
     assert split.images is not None
     return OnlineViews(
-        split.images, split.labels, job.model.backbone, recipe, batch_size=batch_size, seed=seed,
+        split.images, split.labels, job.backbone, recipe, batch_size=batch_size, seed=seed,
         may_flip=split.may_flip, n_workers=choose_workers(settings.workers),
     )  # fmt: skip
 
 
-def _features(job: Job, hidden_nv: Tensor | None, progress: Progress) -> Tensor:
-    """Return the trained features of every image's centre view."""
-    backbone = job.model.backbone
+def centre_view_features(job: Job, hidden_nv: Tensor | None, progress: Progress) -> Tensor:
+    """Return the features of every image's centre view, as the tail gives them now."""
+    backbone = job.backbone
     if hidden_nv is not None:
         return run_tail(backbone, hidden_nv[:, 0])
     assert job.split.images is not None

@@ -36,6 +36,18 @@ def name_clusters(cluster_n: NDArray[np.int64], split: Split, n_clusters: int) -
     return ids
 
 
+def with_decisions(scores_nk: Tensor, cluster_n: Tensor) -> Tensor:
+    """Return the scores with each image's decided cluster made the best, by as little as possible.
+
+    Where both agree nothing changes. Where they do not, they become equally likely: the doubt stays visible.
+    """
+    best_n = scores_nk.max(-1).values
+    decided_n = scores_nk.gather(1, cluster_n[:, None])[:, 0]
+    is_best_n = scores_nk.argmax(-1) == cluster_n
+    raised_n = torch.where(is_best_n, decided_n, torch.nextafter(best_n, best_n.new_tensor(torch.inf)))
+    return scores_nk.scatter(1, cluster_n[:, None], raised_n[:, None])
+
+
 def result_table(split: Split, scores_nk: Tensor, ids: list[str]) -> pd.DataFrame:
     """Return one row per image. A labelled image always keeps its given label; the others get their best cluster."""
     predicted = prediction_table(scores_nk, ids, split.n_old, given=split.labels)

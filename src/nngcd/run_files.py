@@ -9,11 +9,13 @@ import pandas as pd
 from torch import Tensor
 
 from nngcd import settings as settings_module
+from nngcd.clustering.estimate_k import KEstimate
 from nngcd.core.environment import environment, now
 from nngcd.core.errors import DataError
-from nngcd.core.files import read_json, read_table, write_json, write_table, write_tensors, write_yaml
+from nngcd.core.files import read_json, read_table, write_json, write_table, write_tensors, write_text, write_yaml
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.split import Split, Truth
+from nngcd.figures.k_curve import k_curve
 from nngcd.results import category_table, describe, result_table, score
 from nngcd.settings import Settings
 from nngcd.training.model import Model
@@ -44,6 +46,21 @@ def write_inputs(run: RunFolder, split: Split, settings: Settings) -> None:
         write_json(run.environment, environment() | {"split_hash": split.fingerprint})
 
 
+def write_estimate(run: RunFolder, estimate: KEstimate) -> None:
+    """Write how the number of categories was found: the numbers, and the curve as a picture."""
+    write_text(run.k_figure, k_curve(estimate))
+    write_json(run.k, dataclasses.asdict(estimate))
+
+
+def read_estimate(run: RunFolder) -> KEstimate:
+    """Return how the number of categories was found when the run was begun."""
+    facts = read_json(run.k)
+    try:
+        return KEstimate(**{**facts, "curve": tuple((int(k), float(score)) for k, score in facts["curve"])})
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{run.k} is damaged ({error}). Remove it: the number is then estimated again.") from error
+
+
 def write_outputs(
     run: RunFolder, split: Split, model: Model, categories: list[str], features_nd: Tensor, scores_nk: Tensor
 ) -> None:
@@ -56,8 +73,15 @@ def write_outputs(
     model.save(run.model, categories)
 
 
-def write_summary(
-    run: RunFolder, split: Split, truth: Truth | None, settings: Settings, scores_nk: Tensor, seconds: float
+def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
+    run: RunFolder,
+    split: Split,
+    truth: Truth | None,
+    settings: Settings,
+    scores_nk: Tensor,
+    estimate: KEstimate | None,
+    *,
+    seconds: float,
 ) -> None:
     """Write the final numbers with the protocol they belong to."""
     summary: dict[str, object] = {
@@ -66,7 +90,10 @@ def write_summary(
         "effort": settings.effort,
         "backbone": "features" if split.images is None else settings.backbone,
         "seed": settings.seed,
-        "k": settings.k,
+        "k": scores_nk.shape[1],
+        "k_estimate": None
+        if estimate is None
+        else {name: getattr(estimate, name) for name in ("low", "high", "method", "confidence", "reason")},
         "split_hash": split.fingerprint,
         **describe(split, read_table(run.results)),
         "seconds": round(seconds, 1),

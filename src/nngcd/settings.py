@@ -31,8 +31,9 @@ class Settings:
     """Which recipe the settings start from: default, paper or official."""
     effort: Literal["quick", "normal", "full"] = "quick"
     """How much work: frozen features (minutes on a CPU), last block trained, or the paper's recipe."""
-    k: int | None = None
-    """Number of categories, known and new together; when absent, the data set must know it."""
+    k: int | str | None = None
+    """Number of categories, known and new together: a number, `auto` (estimated) or `A..B` (estimated within these);
+    when absent, the published number of a benchmark data set, otherwise auto."""
     seed: int = 0
     """Seed of everything random, except the cached views of effort quick, which all seeds share."""
     backbone: str = "efficientnet_lite0"
@@ -59,10 +60,20 @@ class Settings:
     """The method's own settings: the `Config` in its file."""
 
     def __post_init__(self) -> None:
-        if self.k is not None and self.k < 1:
-            raise ConfigError("k", self.k, "must be at least 1")
+        self.k_range  # noqa: B018 (raises when k cannot be read)
         if self.tail_blocks < 1:
             raise ConfigError("tail_blocks", self.tail_blocks, "must be at least 1")
+
+    @property
+    def k_range(self) -> tuple[int, int] | None:
+        """The fewest and most categories there may be, equal when K is given; None when nothing is said."""
+        if self.k is None or self.k == "auto":
+            return None
+        first, _, last = str(self.k).partition("..")
+        numbers = [int(text) if text.isdecimal() else 0 for text in (first, last or first)]
+        if not 1 <= numbers[0] <= numbers[1]:
+            raise ConfigError("k", self.k, "must be a number, auto, or a range such as 20..60")
+        return numbers[0], numbers[1]
 
 
 def resolve(values: config.Values) -> Settings:

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageEnhance, ImageOps
 from torch import Tensor
 
 from nngcd.core.config import build, to_values
 from nngcd.core.errors import ConfigError
 
-Recipe = Literal["two-random", "random+centre"]
+Recipe = Literal["two-random", "random+centre", "strong+weak"]
 Interpolation = Literal["bicubic", "bilinear"]
 
 _RESAMPLING = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
+
+# Each takes an image and a strength in [-1, 1].
+_DISTORTIONS: tuple[Callable[[Image.Image, float], Image.Image], ...] = (
+    lambda image, strength: ImageEnhance.Brightness(image).enhance(1 + 0.5 * strength),
+    lambda image, strength: ImageEnhance.Contrast(image).enhance(1 + 0.5 * strength),
+    lambda image, strength: ImageEnhance.Color(image).enhance(1 + 0.9 * strength),
+    lambda image, strength: ImageEnhance.Sharpness(image).enhance(1 + 0.9 * strength),
+    lambda image, strength: image.rotate(15 * strength, Image.Resampling.BILINEAR),
+    lambda image, strength: ImageOps.posterize(image, 8 - round(4 * abs(strength))),
+    lambda image, strength: ImageOps.solarize(image, 255 - round(100 * abs(strength))),
+    lambda image, strength: ImageOps.autocontrast(image),
+    lambda image, strength: ImageOps.equalize(image),
+)
 
 # A longer strip is cut to its middle before resizing: a 1 x 10,000 image would otherwise grow to 2 GB.
 MAX_ASPECT = 20
@@ -28,7 +42,8 @@ class Config:
     """Which views of an image are compared."""
 
     recipe: Recipe = "two-random"
-    """What is compared: two random views (the paper), or a random view and the centre crop (the authors' code)."""
+    """What is compared: two random views (the paper), a random view and the centre crop (the authors' code), or a
+    distorted random view and the centre crop (muGCD)."""
     n_random: int = 2
     """Random views kept per image in effort quick."""
 
@@ -115,6 +130,17 @@ class Preprocessing:
     def _crop(self, image: Image.Image, left: int, top: int) -> Tensor:
         crop = image.crop((left, top, left + self.image_size, top + self.image_size))
         return torch.from_numpy(np.array(crop)).permute(2, 0, 1).contiguous()
+
+
+def distorted(image: Image.Image, generator: np.random.Generator) -> Image.Image:
+    """Return the image with two distortions out of nine, of random strength (after RandAugment, Cubuk et al. 2020).
+
+    Only such as leave most objects what they are: colour, contrast, brightness, sharpness and a turn of up to 15
+    degrees; RandAugment's cut-outs and large shifts are left out.
+    """
+    for choice in generator.choice(len(_DISTORTIONS), size=2, replace=False):
+        image = _DISTORTIONS[choice](image, float(generator.uniform(-1, 1)))
+    return image
 
 
 def feature_views(features_nd: Tensor, n_views: int, generator: torch.Generator, drop: float = 0.1) -> Tensor:

@@ -13,14 +13,17 @@ from nngcd.core.config import build, field_docs, to_values
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.seeds import torch_generator
 from nngcd.datasets.arrays import from_arrays
-from nngcd.methods.contract import Batch, Moment, Task
+from nngcd.methods.contract import Batch, Moment, Overview, Task
 from nngcd.metrics.accuracy import split_accuracy
 from nngcd.pipeline import fit
 from nngcd.settings import resolve
 from nngcd.training.model import Model
 
 METHODS = component_names("nngcd.methods", "Method")
-SMALL = {"n_hidden": 512, "n_projection": 64, "sparse_weight": 1e-6}
+SMALL = {
+    "n_hidden": 512, "n_projection": 64, "sparse_weight": 1e-6, "n_directions": 0, "n_starts": 5,
+    "search_steps": 20, "n_candidates": 4, "n_steps": 100,
+}  # fmt: skip
 """Settings that make any method fast; those a method does not have are left out. A head much narrower than this one
 starts, with the authors' weights of deviation 0.02, so close to zero that its projections collapse."""
 
@@ -58,11 +61,16 @@ def test_the_loss_is_finite_whatever_is_labelled(name, labelled):
     labels_b = {"none": [-1] * 8, "one": [2] + [-1] * 7, "all": [0, 1, 2, 0, 1, 2, 0, 1]}[labelled]
     method = make(name)
     features = torch.randn(2, 8, 16, generator=torch_generator(0, "x"), requires_grad=True)
-    terms = method.loss(Batch(features, torch.tensor(labels_b), Moment(0, 8, 0, 80)))
-    loss = torch.stack(list(terms.values())).sum()
-    loss.backward()
-    assert torch.isfinite(loss)
-    assert torch.isfinite(features.grad).all()
+    all_features, labels_n = torch.randn(8, 16, generator=torch_generator(1, "x")), torch.tensor(labels_b)
+    for epoch in {0, 7}:
+        if method.looks_before(epoch, 8):
+            method.look(Overview(all_features, labels_n, epoch, seed=0))
+        batch = Batch(features, labels_n, Moment(epoch, 8, 10 * epoch, 80), torch.arange(8), features.detach())
+        terms = method.loss(batch)
+        loss = torch.stack(list(terms.values())).sum()
+        loss.backward()
+        assert torch.isfinite(loss)
+        assert torch.isfinite(features.grad).all()
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -89,8 +97,9 @@ def test_the_loss_falls(name, blob_split, tmp_path):
 def test_the_same_seed_gives_the_same_scores_and_another_seed_others(name, blob_split):
     first, again = fit(blob_split, settings(name)), fit(blob_split, settings(name))
     assert torch.equal(first.scores_nk, again.scores_nk)
-    other = fit(blob_split, settings(name, seed=1))
-    assert not torch.equal(first.scores_nk, other.scores_nk)
+    if name in trained(METHODS):
+        other = fit(blob_split, settings(name, seed=1))
+        assert not torch.equal(first.scores_nk, other.scores_nk)
 
 
 @pytest.mark.parametrize("name", METHODS)

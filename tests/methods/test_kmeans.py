@@ -5,13 +5,13 @@ import torch
 
 from nngcd.core.seeds import torch_generator
 from nngcd.methods import kmeans
-from nngcd.methods.contract import Task
+from nngcd.methods.contract import Overview, Task
 
 
 def settled(features, labels, *, n_clusters, n_old):
     task = Task(n_features=features.shape[1], n_clusters=n_clusters, n_old=n_old, generator=torch_generator(0, "init"))
     method = kmeans.Method(kmeans.Config(), task)
-    method.settle(torch.from_numpy(features), torch.from_numpy(labels))
+    method.settle(Overview(torch.from_numpy(features), torch.from_numpy(labels), 0, seed=0))
     return method
 
 

@@ -9,7 +9,7 @@ from nngcd.core.seeds import torch_generator
 from nngcd.losses.nmf_nce import nmf_nce
 from nngcd.losses.sparse import hybrid_sparse_norm
 from nngcd.methods import nngcd, simgcd
-from nngcd.methods.contract import Batch, Moment, Task
+from nngcd.methods.contract import Batch, Moment, Overview, Task
 
 SMALL = {"n_hidden": 12, "n_projection": 8}
 ALL_OFF = {"activation": "identity", "contrast": "info_nce", "sparse_weight": 0.0, "teacher": "student"}
@@ -22,7 +22,7 @@ def make_task(**more):
 @pytest.fixture
 def batch():
     features = torch.randn(2, 10, 6, generator=torch_generator(1, "x"))
-    return Batch(features, torch.tensor([0, 1, -1, -1, 0, -1, 1, -1, -1, -1]), Moment(3, 30, 7, 300))
+    return Batch(features, torch.tensor([0, 1, -1, -1, 0, -1, 1, -1, -1, -1]), Moment(3, 30, 7, 300), torch.arange(10))
 
 
 def test_with_everything_off_it_is_simgcd_to_the_bit(batch):
@@ -59,7 +59,7 @@ def test_one_pass_serves_student_and_teacher_exactly(batch):
     with torch.no_grad():
         two_passes = method._judge(tail(hidden.clone()))
     assert torch.equal(one_pass.detach(), two_passes)
-    loss = method.loss(Batch(tail(hidden), batch.labels_b, batch.moment))["pseudo_label"]
+    loss = method.loss(batch._replace(features_vbd=tail(hidden)))["pseudo_label"]
     gradient = torch.autograd.grad(loss, tail.weight)[0]
     assert method.teacher.weight.grad is None
     assert gradient.abs().sum() > 0
@@ -112,11 +112,12 @@ def test_prototypes_start_at_the_clusters(blobs):
     task = Task(n_features=16, n_clusters=6, n_old=3, generator=torch_generator(0, "init"))
     method = nngcd.Method(nngcd.Config(**SMALL, prototype_start="matched"), task)
     norms = method.prototypes.weight.norm(dim=-1)
-    assert method.starts_from_features
-    method.start(features, labels)
+    assert method.looks_before(0, 30)
+    assert not method.looks_before(1, 30)
+    method.look(Overview(features, labels, 0, seed=0))
     assert torch.allclose(method.prototypes.weight.norm(dim=-1), norms)
     assert torch.equal(method.teacher.weight, method.prototypes.weight)
     cluster = method.assign(features).argmax(-1)
     assert (cluster[classes < 3] == classes[classes < 3]).all()
     assert len(set(cluster[classes >= 3].tolist())) == 3
-    assert not nngcd.Method(nngcd.Config(**SMALL), task).starts_from_features
+    assert not nngcd.Method(nngcd.Config(**SMALL), task).looks_before(0, 30)

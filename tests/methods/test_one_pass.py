@@ -31,7 +31,7 @@ def test_loss_and_gradients_are_equal_to_the_bit():
         config = nngcd.Config(n_hidden=16, n_projection=8, teacher_start="random")
         method = TwoPasses(config, task, backbone, images) if is_two_pass else nngcd.Method(config, task)
         features = backbone.tail(backbone.trunk(images)).unflatten(0, (2, 4))
-        terms = method.loss(Batch(features, labels, Moment(0, 10, 0, 100)))
+        terms = method.loss(Batch(features, labels, Moment(0, 10, 0, 100), torch.arange(4)))
         loss = torch.stack(list(terms.values())).sum()
         trained = [p for p in backbone.tail.parameters() if p.requires_grad]
         results.append((loss.detach(), torch.autograd.grad(loss, trained)))

@@ -31,9 +31,13 @@ def make_learner(**config):
     return Learner(tail, nngcd.Method(nngcd.Config(n_hidden=24, n_projection=8, **config), task))
 
 
-def run_training(learner, source, run, **config):
+def run_training(learner, source, run, progress=None, **config):
     fabric = Fabric(accelerator="cpu", devices=1)
-    train(learner, source, Config(**config), fabric=fabric, run=run, progress=Progress())
+    train(learner, source, Config(**config), overview=unseen, fabric=fabric, run=run, progress=progress or Progress())
+
+
+def unseen(epoch):
+    raise AssertionError("this method looks at nothing between epochs")
 
 
 class StopAfter(Progress):
@@ -53,9 +57,8 @@ def test_a_resumed_run_equals_an_unbroken_one_to_the_bit(source, tmp_path):
     run_training(unbroken, source, RunFolder.create(tmp_path / "unbroken"), epochs=6)
 
     broken, run = make_learner(), RunFolder.create(tmp_path / "broken")
-    fabric = Fabric(accelerator="cpu", devices=1)
     with pytest.raises(KeyboardInterrupt):
-        train(broken, source, Config(epochs=6), fabric=fabric, run=run, progress=StopAfter(3))
+        run_training(broken, source, run, StopAfter(3), epochs=6)
     # The crash came after a metrics line whose checkpoint was never written.
     run.append_metrics({"epoch": 3, "loss": 99.0})
     resumed = make_learner()

@@ -26,42 +26,43 @@ def numbered_views(n_random):
 @pytest.mark.parametrize("n_random", [2, 5])
 def test_two_random_views_are_different_and_never_the_centre(labels, n_random):
     source = CachedViews(numbered_views(n_random), labels, "two-random", batch_size=20, seed=0)
-    for hidden_vb, labels_b in source.batches(0):
+    for hidden_vb, labels_b, image_b in source.batches(0):
         image, view = hidden_vb[..., 0], hidden_vb[..., 1]
+        assert torch.equal(image[0].long(), image_b)
         assert torch.equal(image[0], image[1])
         assert (view[0] != view[1]).all()
         assert (view > 0).all()
         assert torch.equal(labels_b, torch.from_numpy(labels)[image[0].long()])
 
 
-@pytest.mark.parametrize(("recipe", "n_random"), [("random+centre", 3), ("two-random", 1)])
+@pytest.mark.parametrize(("recipe", "n_random"), [("random+centre", 3), ("strong+weak", 3), ("two-random", 1)])
 def test_a_random_view_and_the_centre(labels, recipe, n_random):
     source = CachedViews(numbered_views(n_random), labels, recipe, batch_size=20, seed=0)
-    views = torch.cat([hidden_vb[..., 1] for hidden_vb, _ in source.batches(0)], dim=1)
+    views = torch.cat([hidden_vb[..., 1] for hidden_vb, *_ in source.batches(0)], dim=1)
     assert (views[1] == 0).all()
     assert set(views[0].tolist()) == set(range(1, n_random + 1))
 
 
 def test_an_epoch_can_be_drawn_again_without_those_before_it(labels):
     source = CachedViews(numbered_views(2), labels, "two-random", batch_size=20, seed=0)
-    first = [hidden for hidden, _ in source.batches(5)]
-    again = [hidden for hidden, _ in source.batches(5)]
-    other = [hidden for hidden, _ in source.batches(6)]
+    first = [hidden for hidden, *_ in source.batches(5)]
+    again = [hidden for hidden, *_ in source.batches(5)]
+    other = [hidden for hidden, *_ in source.batches(6)]
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not all(torch.equal(a, b) for a, b in zip(first, other, strict=True))
     assert len(first) == source.n_batches == 2
 
 
-@pytest.mark.parametrize("recipe", ["two-random", "random+centre"])
+@pytest.mark.parametrize("recipe", ["two-random", "random+centre", "strong+weak"])
 def test_online_views_pass_through_the_trunk(rng, labels, recipe):
     images = ImageArrays(rng.integers(0, 255, size=(N_IMAGES, 48, 48, 3)).astype(np.uint8))
     backbone = load_backbone("resnet18", pretrained=False, image_size=32)
     source = OnlineViews(images, labels, backbone, recipe, batch_size=8, seed=0, may_flip=True, n_workers=0)
-    hidden_vb, _ = next(source.batches(0))
+    hidden_vb, *_ = next(source.batches(0))
     assert hidden_vb.shape[:2] == (2, 8)
     assert backbone.tail(hidden_vb[0]).shape == (8, 512)
     assert not hidden_vb.requires_grad
-    again, _ = next(source.batches(0))
+    again, *_ = next(source.batches(0))
     assert torch.equal(hidden_vb, again)
-    later, _ = next(source.batches(1))
+    later, *_ = next(source.batches(1))
     assert not torch.equal(hidden_vb, later)

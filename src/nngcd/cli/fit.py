@@ -10,12 +10,16 @@ import typer
 from nngcd.cli import options
 from nngcd.core.errors import ConfigError
 
+K_HELP = "Number of categories, known and new together. (default: auto, or as published for benchmark data sets)"
+
 
 def fit(  # noqa: PLR0913 (one parameter per flag)
     data: options.OptionalData = None,
     dataset: options.Dataset = None,
-    k: Annotated[int | None, typer.Option("--k", min=1, help="Number of categories, known and new together.")] = None,
-    method: Annotated[str | None, typer.Option(help="nngcd, simgcd or kmeans. (default: nngcd)")] = None,
+    k: Annotated[str | None, typer.Option("--k", metavar="auto|N|A..B", help=K_HELP)] = None,
+    method: Annotated[
+        str | None, typer.Option(help="nngcd, simgcd, mugcd, gcd, pim, cipr or kmeans. (default: nngcd)")
+    ] = None,
     effort: Annotated[str | None, typer.Option(help="quick, normal or full. (default: quick on a CPU)")] = None,
     preset: Annotated[str | None, typer.Option(help="default, paper or official.")] = None,
     backbone: Annotated[str | None, typer.Option(help="efficientnet_lite0, _lite1, _lite2 or any timm model.")] = None,
@@ -37,7 +41,7 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
 
     Sub-folders are known categories; loose images and _unlabelled/ are sorted.
 
-    Example:  nngcd fit my_images/ --k 30 --out runs/first
+    Example:  nngcd fit my_images/ --out runs/first
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.cli import running

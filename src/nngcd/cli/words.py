@@ -10,7 +10,8 @@ Summary = dict[str, Any]
 def found_words(summary: Summary) -> list[str]:
     """Return what was found, one sentence a line."""
     n, known, new = summary["n_unlabelled"], summary["n_unlabelled_known"], summary["n_unlabelled_new"]
-    lines = [f"{n} unlabelled images were sorted into {summary['n_categories_used']} of {summary['k']} categories:"]
+    lines = k_words(summary["k"], summary["k_estimate"]) if summary.get("k_estimate") else []
+    lines += [f"{n} unlabelled images were sorted into {summary['n_categories_used']} of {summary['k']} categories:"]
     lines.append(f"  {known:>6}  look like one of the {summary['n_known_categories']} known categories")
     if summary["n_new_categories"]:
         largest = f"largest: {summary['largest_new']}, {summary['largest_new_size']} images"
@@ -26,6 +27,20 @@ def found_words(summary: Summary) -> list[str]:
 
 
 COLLAPSE_SHARE = 0.6
+
+
+def k_words(k: int, estimate: dict[str, Any]) -> list[str]:
+    """Return how many categories there seem to be, and how far to trust it."""
+    low, high, confidence = estimate["low"], estimate["high"], estimate["confidence"]
+    trust = {
+        "good": "good",
+        "fair": "fair: treat it as a guide",
+        "low": "low: look at the groups, then set --k yourself",
+    }
+    return [
+        f"There seem to be about {k} categories (between {low} and {high}), known and new together.",
+        f"Confidence: {trust[confidence]} ({estimate['reason']}).",
+    ]
 
 
 def score_words(scores: dict[str, Any]) -> list[str]:

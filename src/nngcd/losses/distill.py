@@ -39,6 +39,18 @@ def cross_view_distillation(
     return (loss_vw.sum() - loss_vw.trace()) / (n_views * (n_views - 1))
 
 
+def pseudo_label_cross_entropy(
+    student_logits_bk: Tensor, teacher_logits_bk: Tensor, *, student_temperature: float, teacher_temperature: float
+) -> Tensor:
+    """Return the cross-entropy of the student's predictions with the teacher's sharpened ones, one pair per image.
+
+    The one-way form of `cross_view_distillation`, for teachers that see another view of the image (muGCD).
+    """
+    target_bk = (teacher_logits_bk.detach() / teacher_temperature).softmax(-1)
+    logp_bk = (student_logits_bk / student_temperature).log_softmax(-1)
+    return -(target_bk * logp_bk).sum() / max(len(logp_bk), 1)
+
+
 def mean_entropy_gap(logits_vbk: Tensor, *, temperature: float) -> Tensor:
     """Return log K minus the entropy of the batch's mean prediction: NN-GCD, Eq. (27), as used in Eq. (25).
 

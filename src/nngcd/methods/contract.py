@@ -41,6 +41,22 @@ class Batch(NamedTuple):
     labels_b: Tensor
     """-1 for unlabelled images."""
     moment: Moment
+    image_b: Tensor
+    """Which images they are, counted as in `Overview`."""
+    teacher_features_vbd: Tensor | None = None
+    """The same views as features of the averaged tail, for methods that ask for one (`averages_tail`)."""
+
+
+class Overview(NamedTuple):
+    """All images at once, each as the feature of its centre view: what a method sees between epochs."""
+
+    features_nd: Tensor
+    labels_n: Tensor
+    """-1 for unlabelled images."""
+    epoch: int
+    """Epochs done."""
+    seed: int
+    """For what is random in this look; it depends on run and epoch only, so that a resumed run draws the same."""
 
 
 class BaseMethod(nn.Module):
@@ -48,19 +64,25 @@ class BaseMethod(nn.Module):
 
     trains: ClassVar[bool] = True
     """False for methods that only cluster: they are `settle`d without any training."""
+    averages_tail: ClassVar[bool] = False
+    """True for a teacher that is a whole network: training then keeps a moving average of the backbone's tail, passes
+    its features with every batch, and leaves it as the result."""
 
     def __init__(self, config: Any, task: Task) -> None:  # noqa: ANN401 (each method has its own Config)
         super().__init__()
         self.config = config
         self.task = task
 
-    @property
-    def starts_from_features(self) -> bool:
-        """Whether `start` wants to see the images' features before training, which costs a pass over the images."""
+    def stage(self, epoch: int, n_epochs: int) -> range:
+        """Return the epochs of the stage an epoch belongs to; the learning rate falls once per stage. Default: one."""
+        return range(n_epochs)
+
+    def looks_before(self, epoch: int, n_epochs: int) -> bool:
+        """Whether `look` wants to see all images before this epoch, which costs a pass over them. Default: never."""
         return False
 
-    def start(self, features_nd: Tensor, labels_n: Tensor) -> None:
-        """See every image once before training, for example to place prototypes. Default: nothing."""
+    def look(self, overview: Overview) -> None:
+        """See all images between epochs, for example to place prototypes or to group them. Default: nothing."""
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the weighted terms of the loss by name; training adds them up, logs and plots them."""
@@ -69,8 +91,17 @@ class BaseMethod(nn.Module):
     def after_step(self, moment: Moment) -> None:
         """Do what follows an optimiser step, for example move a teacher. Default: nothing."""
 
-    def settle(self, features_nd: Tensor, labels_n: Tensor) -> None:
-        """See every image once when training is over; clustering methods find their centres here. Default: nothing."""
+    def teacher_momentum(self, moment: Moment) -> float:
+        """Return the share of itself that the averaged tail keeps after this step (see `averages_tail`)."""
+        raise NotImplementedError
+
+    def settle(self, overview: Overview) -> Tensor | None:
+        """See all images when training is over; clustering methods find their centres here. Default: nothing.
+
+        Returns:
+            None, or cluster_n where an image's cluster is more than `assign` of its feature can tell.
+        """
+        return None
 
     def assign(self, features_nd: Tensor) -> Tensor:
         """Return scores_nk: their softmax is the probability of each cluster, their arg max the assignment."""

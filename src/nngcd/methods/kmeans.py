@@ -8,11 +8,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
 
 from nngcd.clustering.kmeans import KMeans
 from nngcd.core.errors import ConfigError
-from nngcd.methods.contract import BaseMethod, Task
+from nngcd.methods.centres import CentreMethod
+from nngcd.methods.contract import Overview
 from nngcd.metrics.matching import UNMATCHED, match_clusters
 
 
@@ -30,30 +30,18 @@ class Config:
             raise ConfigError("n_starts", self.n_starts, "must be at least 1")
 
 
-class Method(BaseMethod):
+class Method(CentreMethod):
     """k-means of all images' normalised features; labels only decide which cluster gets which known name."""
 
     config: Config
     trains = False
 
-    def __init__(self, config: Config, task: Task) -> None:
-        super().__init__(config, task)
-        self.register_buffer("centres_kd", torch.zeros(task.n_clusters, task.n_features))
-        self.centres_kd: Tensor
-
-    def settle(self, features_nd: Tensor, labels_n: Tensor) -> None:
+    def settle(self, overview: Overview) -> None:
         """Cluster, then number the clusters so that cluster k < n_old is the one most like old class k."""
-        seed = int(torch.randint(2**31, (), generator=self.task.generator))
-        k_means = KMeans(self.task.n_clusters, n_init=self.config.n_starts, random_state=seed)
-        k_means.fit(F.normalize(features_nd, dim=-1))
-        order = self._order(k_means.labels_.cpu().numpy(), labels_n.cpu().numpy())
+        k_means = KMeans(self.task.n_clusters, n_init=self.config.n_starts, random_state=overview.seed)
+        k_means.fit(F.normalize(overview.features_nd, dim=-1))
+        order = self._order(k_means.labels_.cpu().numpy(), overview.labels_n.cpu().numpy())
         self.centres_kd.copy_(k_means.cluster_centers_[torch.from_numpy(order)])
-
-    def assign(self, features_nd: Tensor) -> Tensor:
-        """Return scores whose arg max is the nearest centre: -|x - c|^2 / 2 up to what is the same for all centres."""
-        unit_nd = F.normalize(features_nd, dim=-1)
-        scores_nk = unit_nd @ self.centres_kd.T - self.centres_kd.square().sum(-1) / 2
-        return scores_nk / self.config.temperature
 
     def _order(self, cluster_n: NDArray[np.int64], labels_n: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the clusters in their final order: first the match of each old class, then the others."""

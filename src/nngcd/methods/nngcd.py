@@ -28,7 +28,7 @@ from nngcd.losses.nmf_nce import nmf_nce
 from nngcd.losses.sparse import hybrid_sparse_norm
 from nngcd.losses.supcon import supcon
 from nngcd.methods import simgcd
-from nngcd.methods.contract import Batch, Moment, Task
+from nngcd.methods.contract import Batch, Moment, Overview, Task
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,9 +87,9 @@ class Method(simgcd.Method):
         if config.teacher_start == "copy":
             self.teacher.load_state_dict(self.prototypes.state_dict())
 
-    def start(self, features_nd: Tensor, labels_n: Tensor) -> None:
+    def look(self, overview: Overview) -> None:
         """Place the prototypes at the clusters: by the paper's theory NN-GCD and k-means share their optimum."""
-        super().start(features_nd, labels_n)
+        super().look(overview)
         self.teacher.load_state_dict(self.prototypes.state_dict())
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:

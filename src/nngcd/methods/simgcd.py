@@ -18,7 +18,7 @@ from nngcd.losses.cross_entropy import labelled_cross_entropy
 from nngcd.losses.distill import cross_view_distillation, mean_entropy_gap
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.supcon import supcon
-from nngcd.methods.contract import BaseMethod, Batch, Task
+from nngcd.methods.contract import BaseMethod, Batch, Overview, Task
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,14 +78,13 @@ class Method(BaseMethod):
         )
         self.prototypes = Prototypes(task.n_features, task.n_clusters, generator=task.generator)
 
-    @property
-    def starts_from_features(self) -> bool:
-        """Whether prototypes are placed before training."""
-        return self.config.prototype_start == "matched"
+    def looks_before(self, epoch: int, n_epochs: int) -> bool:
+        """Whether prototypes are to be placed: once, before training."""
+        return epoch == 0 and self.config.prototype_start == "matched"
 
-    def start(self, features_nd: Tensor, labels_n: Tensor) -> None:
+    def look(self, overview: Overview) -> None:
         """Place the prototypes at the clusters."""
-        place_prototypes(self.prototypes, features_nd, labels_n, generator=self.task.generator)
+        place_prototypes(self.prototypes, overview)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return SimGCD's five terms: (1 - lambda) of what needs no label, lambda of what does."""
@@ -114,17 +113,14 @@ class Method(BaseMethod):
 
 
 @torch.no_grad()
-def place_prototypes(
-    prototypes: Prototypes, features_nd: Tensor, labels_n: Tensor, *, generator: torch.Generator
-) -> None:
+def place_prototypes(prototypes: Prototypes, overview: Overview) -> None:
     """Turn each prototype towards the centre of its cluster: old classes where their labels are, new ones in between.
 
     The centres are those of semi-supervised k-means of the normalised features. Only directions are set; the norms, on
     which the speed of learning depends (see `Prototypes`), stay as they were drawn.
     """
-    seed = int(torch.randint(2**31, (), generator=generator))
-    k_means = SemiSupervisedKMeans(len(prototypes.weight), random_state=seed)
-    centres_kd = k_means.fit(F.normalize(features_nd, dim=-1), labels_n).cluster_centers_
+    k_means = SemiSupervisedKMeans(len(prototypes.weight), random_state=overview.seed)
+    centres_kd = k_means.fit(F.normalize(overview.features_nd, dim=-1), overview.labels_n).cluster_centers_
     norms_k1 = torch.linalg.vector_norm(prototypes.weight, dim=-1, keepdim=True)
     prototypes.weight.copy_(F.normalize(centres_kd.to(prototypes.weight), dim=-1) * norms_k1)
 

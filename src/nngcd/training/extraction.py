@@ -40,8 +40,15 @@ def run_trunk(backbone: Backbone, views: Tensor) -> Tensor:
     return hidden.reshape(*views.shape[:-3], *hidden.shape[1:])
 
 
-def cached_hidden(
-    backbone: Backbone, split: Split, *, n_random: int, n_workers: int, cache: Path | None, progress: Progress
+def cached_hidden(  # noqa: PLR0913 (what the views depend on, and where they are kept)
+    backbone: Backbone,
+    split: Split,
+    *,
+    n_random: int,
+    is_strong: bool = False,
+    n_workers: int,
+    cache: Path | None,
+    progress: Progress,
 ) -> Tensor:
     """Return hidden_nv (N, 1 + n_random, ...): centre view first, then random views; half precision.
 
@@ -49,14 +56,14 @@ def cached_hidden(
     later run on the same images, backbone and preprocessing.
     """
     assert split.images is not None
-    path = cache / f"features-{_key(backbone, split, n_random)}.safetensors" if cache else None
+    path = cache / f"features-{_key(backbone, split, n_random, is_strong)}.safetensors" if cache else None
     if path and path.is_file() and (kept := _read_kept(path)) is not None:
         progress.start("features", len(split.labels))
         progress.finish(f"taken from {path}")
         return kept
     dataset = ViewDataset(
         split.images, backbone.preprocessing, seed=VIEW_SEED, n_random=n_random, may_flip=split.may_flip,
-        purpose="cache",
+        purpose="cache", is_strong=is_strong,
     )  # fmt: skip
     # Half precision also when the result is not read back, so that the first run equals all later ones.
     parts = [hidden.half().cpu() for hidden in _hidden_batches(backbone, dataset, n_workers, progress)]
@@ -89,7 +96,7 @@ def _hidden_batches(backbone: Backbone, dataset: ViewDataset, n_workers: int, pr
         progress.advance(len(views_bv))
 
 
-def _key(backbone: Backbone, split: Split, n_random: int) -> str:
+def _key(backbone: Backbone, split: Split, n_random: int, is_strong: bool) -> str:
     assert split.images is not None
     facts = {
         "images": [split.images.fingerprint(i) for i in range(len(split.images))],
@@ -99,6 +106,7 @@ def _key(backbone: Backbone, split: Split, n_random: int) -> str:
         "n_random": n_random,
         "view_seed": VIEW_SEED,
         "code": CODE_VERSION,
+        **({"strong": True} if is_strong else {}),
     }
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:20]
 

@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from nngcd.core.errors import ConfigError, TrainingError
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.schedules import cosine_learning_rate
-from nngcd.methods.contract import Moment
+from nngcd.methods.contract import Moment, Overview
 from nngcd.training.checkpoint import load_checkpoint, save_checkpoint
 from nngcd.training.learner import Learner
 from nngcd.training.sources import Source
@@ -58,10 +59,20 @@ class Config:
             raise ConfigError("training.weight_decay", self.weight_decay, "must not be negative")
 
 
-def train(
-    learner: Learner, source: Source, config: Config, *, fabric: Fabric, run: RunFolder | None, progress: Progress
+def train(  # noqa: PLR0913 (who learns, from what, how, seen by whom)
+    learner: Learner,
+    source: Source,
+    config: Config,
+    *,
+    overview: Callable[[int], Overview],
+    fabric: Fabric,
+    run: RunFolder | None,
+    progress: Progress,
 ) -> None:
     """Train the learner in place; with a run folder it logs and checkpoints each epoch and goes on where it stopped.
+
+    `overview(epoch)` gives all images as the learner sees them now; it is asked for before the epochs for which the
+    method wants it.
 
     Raises:
         TrainingError: the loss is no longer finite; the checkpoint of the last whole epoch stays.
@@ -78,14 +89,15 @@ def train(
     progress.advance(first)
     for epoch in range(first, config.epochs):
         started = time.perf_counter()
-        _set_learning_rate(optimiser, cosine_learning_rate(
-            epoch, config.epochs, config.learning_rate, config.final_learning_rate
-        ))  # fmt: skip
+        if learner.method.looks_before(epoch, config.epochs):
+            learner.method.look(overview(epoch))
+        _set_learning_rate(optimiser, _learning_rate(epoch, learner, config))
         means = _train_epoch(module, wrapped, source, epoch, config.epochs, fabric)
         if run:
             run.append_metrics(_metrics_line(epoch, means, optimiser, time.perf_counter() - started))
             save_checkpoint(run.checkpoint, learner, optimiser, epoch + 1)
         progress.advance(1, f"loss {means['loss']:.3f}")
+    learner.finish()
     progress.finish()
 
 
@@ -95,16 +107,16 @@ def _train_epoch(
     """Train one epoch and return the mean of each loss term."""
     sums: dict[str, float] = defaultdict(float)
     n_steps = source.n_batches
-    for i, (hidden_vb, labels_b) in enumerate(source.batches(epoch)):
+    for i, views in enumerate(source.batches(epoch)):
         moment = Moment(epoch, n_epochs, epoch * n_steps + i, n_epochs * n_steps)
-        terms: dict[str, Tensor] = module(*fabric.to_device((hidden_vb, labels_b)), moment)
+        terms: dict[str, Tensor] = module(*fabric.to_device(tuple(views)), moment)
         loss = torch.stack(list(terms.values())).sum()
         values = {name: term.item() for name, term in terms.items()} | {"loss": loss.item()}
         _stop_unless_finite(values, moment)
         optimiser.zero_grad()
         fabric.backward(loss)
         optimiser.step()
-        module.module.method.after_step(moment)
+        module.module.after_step(moment)
         for name, value in values.items():
             sums[name] += value / n_steps
     return dict(sums)
@@ -130,6 +142,11 @@ def _parameter_groups(learner: Learner, config: Config) -> list[dict[str, Any]]:
         groups.append({"params": matrices, "weight_decay": config.weight_decay, "rate": rate})
         groups.append({"params": vectors, "weight_decay": 0.0, "rate": rate})
     return [group for group in groups if group["params"]]
+
+
+def _learning_rate(epoch: int, learner: Learner, config: Config) -> float:
+    stage = learner.method.stage(epoch, config.epochs)
+    return cosine_learning_rate(epoch - stage.start, len(stage), config.learning_rate, config.final_learning_rate)
 
 
 def _set_learning_rate(optimiser: torch.optim.Optimizer, learning_rate: float) -> None:

@@ -62,9 +62,8 @@ class Model:
     method: BaseMethod
 
     @classmethod
-    def build(cls, blueprint: Blueprint, *, seed: int, weights: Path | None = None, pretrained: bool = True) -> Model:
-        """Return a model with the backbone's pre-trained weights and a freshly started method."""
-        backbone = _build_backbone(blueprint, weights=weights, pretrained=pretrained)
+    def assemble(cls, blueprint: Blueprint, backbone: Backbone, *, seed: int) -> Model:
+        """Return a model with a freshly started method on a backbone, where the backbone is."""
         module = find_component("nngcd.methods", blueprint.method, "Method")
         task = Task(
             n_features=backbone.n_features,
@@ -73,18 +72,19 @@ class Model:
             generator=torch_generator(seed, "init"),
             sparse_weights=tuple(backbone.sparse_weights),
         )
-        return cls(blueprint, backbone, module.Method(config.build(module.Config, blueprint.loss), task))
+        method = module.Method(config.build(module.Config, blueprint.loss), task)
+        return cls(blueprint, backbone, method.to(device_of(backbone)))
 
     def to(self, device: torch.device) -> Model:
         """Move all parts to a device and return the model."""
-        for part in (self.backbone.trunk, self.backbone.tail, self.method):
-            part.to(device)
+        move(self.backbone, device)
+        self.method.to(device)
         return self
 
     @property
     def device(self) -> torch.device:
         """Where the model computes."""
-        return next(self.backbone.tail.parameters()).device
+        return device_of(self.backbone)
 
     @torch.no_grad()
     def scores(self, features_nd: Tensor) -> Tensor:
@@ -112,7 +112,8 @@ class Model:
         try:
             if (version := facts.pop("format")) > FORMAT:
                 raise DataError(f"{folder} was written by a newer nngcd (format {version}): pip install -U nngcd.")
-            model = cls.build(Blueprint(**facts), seed=0, pretrained=False)
+            blueprint = Blueprint(**facts)
+            model = cls.assemble(blueprint, build_backbone(blueprint, pretrained=False), seed=0)
             for name, part in model._parts().items():
                 own = {key.removeprefix(f"{name}."): t for key, t in state.items() if key.startswith(f"{name}.")}
                 part.load_state_dict(own)
@@ -127,7 +128,8 @@ class Model:
         return {f"{name}.{key}": t for name, part in self._parts().items() for key, t in part.state_dict().items()}
 
 
-def _build_backbone(blueprint: Blueprint, *, weights: Path | None, pretrained: bool) -> Backbone:
+def build_backbone(blueprint: Blueprint, *, weights: Path | None = None, pretrained: bool = True) -> Backbone:
+    """Return the backbone of a blueprint, by default with its pre-trained weights."""
     if blueprint.n_features is not None:
         return feature_backbone(blueprint.n_features)
     backbone = load_backbone(
@@ -138,3 +140,15 @@ def _build_backbone(blueprint: Blueprint, *, weights: Path | None, pretrained: b
         pretrained=pretrained,
     )
     return frozen(backbone) if blueprint.effort == "quick" else backbone
+
+
+def move(backbone: Backbone, device: torch.device) -> Backbone:
+    """Move a backbone to a device and return it."""
+    backbone.trunk.to(device)
+    backbone.tail.to(device)
+    return backbone
+
+
+def device_of(backbone: Backbone) -> torch.device:
+    """Return where a backbone computes."""
+    return next(backbone.tail.parameters()).device

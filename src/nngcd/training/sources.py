@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -18,6 +18,15 @@ from nngcd.loading import ViewDataset, balanced_batches, view_loader
 from nngcd.training.extraction import run_trunk
 
 
+class Views(NamedTuple):
+    """A batch on its way to the tail."""
+
+    hidden_vb: Tensor
+    """Two hidden states per image; with a centre view among them, it is the second."""
+    labels_b: Tensor
+    image_b: Tensor
+
+
 class Source(Protocol):
     """Gives each epoch's batches; the same seed and epoch give the same batches, whatever came before."""
 
@@ -26,8 +35,8 @@ class Source(Protocol):
         """Batches per epoch."""
         ...
 
-    def batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield (hidden_vb, labels_b) with two views per image."""
+    def batches(self, epoch: int) -> Iterator[Views]:
+        """Yield the batches, two views per image."""
         ...
 
 
@@ -55,12 +64,12 @@ class CachedViews(_Balanced):
         self.hidden_nv = hidden_nv
         self.recipe = recipe
 
-    def batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield (hidden_vb, labels_b), the views of each image drawn from its cached ones."""
+    def batches(self, epoch: int) -> Iterator[Views]:
+        """Yield the batches, the views of each image drawn from its cached ones."""
         generator = torch_generator(self.seed, "views", epoch)
-        for images_b in self._draw(epoch):
-            view_vb = self._draw_views(len(images_b), generator)
-            yield self.hidden_nv[images_b, view_vb].float(), self.labels_n[images_b]
+        for image_b in self._draw(epoch):
+            view_vb = self._draw_views(len(image_b), generator)
+            yield Views(self.hidden_nv[image_b, view_vb].float(), self.labels_n[image_b], image_b)
 
     def _draw_views(self, n_images: int, generator: torch.Generator) -> Tensor:
         """Return (2, B) view numbers: two different random views, or a random one and the centre."""
@@ -90,8 +99,8 @@ class OnlineViews(_Balanced):
         self.images, self.backbone, self.recipe = images, backbone, recipe
         self.may_flip, self.n_workers = may_flip, n_workers
 
-    def batches(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield (hidden_vb, labels_b)."""
+    def batches(self, epoch: int) -> Iterator[Views]:
+        """Yield the batches."""
         n_random = 2 if self.recipe == "two-random" else 1
         dataset = ViewDataset(
             self.images,
@@ -99,8 +108,11 @@ class OnlineViews(_Balanced):
             seed=self.seed,
             n_random=n_random,
             may_flip=self.may_flip,
+            is_strong=self.recipe == "strong+weak",
             purpose=f"train/{epoch}",
         )
         drawn = self._draw(epoch)
-        for images_b, views_bv in zip(drawn, view_loader(dataset, drawn, n_workers=self.n_workers), strict=True):
-            yield run_trunk(self.backbone, views_bv[:, -2:].transpose(0, 1)), self.labels_n[images_b]
+        for image_b, views_bv in zip(drawn, view_loader(dataset, drawn, n_workers=self.n_workers), strict=True):
+            # Item 0 is the centre view: left out when there are two random ones, else the second.
+            hidden_vb = run_trunk(self.backbone, views_bv.flip(1)[:, :2].transpose(0, 1))
+            yield Views(hidden_vb, self.labels_n[image_b], image_b)

@@ -1,0 +1,62 @@
+"""The number of categories of a run: given, published with the data set, or estimated from the features."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+import torch
+from torch import Tensor
+
+from nngcd.clustering.estimate_k import KEstimate, estimate_k
+from nngcd.core.errors import ConfigError, DataError, NngcdWarning
+from nngcd.core.progress import Progress
+from nngcd.datasets.split import Split
+from nngcd.settings import Settings
+
+_LOG = logging.getLogger(__name__)
+
+
+def given_k(split: Split, settings: Settings) -> int | None:
+    """Return K, checked against the data, or None when it is to be estimated.
+
+    Raises:
+        UserError: there is nothing to sort, or K or its range cannot be.
+    """
+    if split.n_unlabelled == 0:
+        raise DataError(f"D06: all {len(split):,} images are labelled; nothing to sort. Add images without a label.")
+    if split.n_labelled == 0:
+        text = "D05: no labels: grouping only. Accuracy cannot be measured; naming a few categories helps a lot."
+        warnings.warn(text, NngcdWarning, stacklevel=2)
+    if settings.k is None and split.n_classes is not None:
+        return split.n_classes
+    if settings.k_range is None:
+        return None
+    first, last = settings.k_range
+    if last < split.n_old:
+        reason = f"{split.n_old} categories are labelled; K counts known and new, so it cannot be less"
+        raise ConfigError("k", settings.k, reason)
+    if first > len(split):
+        raise ConfigError("k", settings.k, f"there are only {len(split)} images")
+    return first if first == last else None
+
+
+def estimated_k(features_nd: Tensor, split: Split, settings: Settings, progress: Progress) -> KEstimate:
+    """Return the number of categories as the features of all images and the labels of some tell it."""
+    n_shown = 0
+
+    def show(n_done: int, n_total: int) -> None:
+        nonlocal n_shown
+        if n_shown == 0:
+            progress.start("number of categories", n_total)
+        progress.advance(n_done - n_shown)
+        n_shown = n_done
+
+    labels_n = torch.from_numpy(split.labels)
+    found = estimate_k(features_nd, labels_n, k_range=settings.k_range, seed=settings.seed, progress=show)
+    if n_shown:
+        progress.finish(f"{found.k} ({found.low} to {found.high})")
+    _LOG.info(
+        "K estimated: %d, interval %d to %d, %s (%s)", found.k, found.low, found.high, found.confidence, found.reason
+    )
+    return found

@@ -1,0 +1,120 @@
+"""muGCD: a mean teacher labels weak views, a student learns them from strong ones (Vaze et al., NeurIPS 2023).
+
+Two stages: first GCD's contrastive training, then a cosine classifier taught by a teacher that is a whole network, the
+moving average of the student's. There is no public code; this follows the paper's description (docs/paper.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from nngcd.core.errors import ConfigError
+from nngcd.core.schedules import teacher_momentum
+from nngcd.heads import Prototypes
+from nngcd.losses.cross_entropy import labelled_cross_entropy
+from nngcd.losses.distill import mean_entropy_gap, pseudo_label_cross_entropy
+from nngcd.methods.contract import BaseMethod, Batch, Moment, Overview, Task
+from nngcd.methods.gcd import ContrastConfig, ContrastHead, contrast_terms
+from nngcd.methods.simgcd import place_prototypes, weighted
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(ContrastConfig):
+    """muGCD's settings."""
+
+    contrastive_share: float = 2 / 3
+    """Share of the epochs in the first, contrastive stage (the paper: 200 epochs, then 100), in [0, 1)."""
+    entropy_weight: float = 1.0
+    """Weight of the mean-entropy term."""
+    student_temperature: float = 0.1
+    """Temperature of the predictions that learn, and of the probabilities that are reported."""
+    teacher_temperature: float = 0.05
+    """Temperature of the teacher's pseudo-labels."""
+    teacher_momentum_start: float = 0.7
+    """Momentum of the moving average at the first step of the second stage."""
+    teacher_momentum_end: float = 0.999
+    """Momentum of the moving average at the last step."""
+    prototype_start: Literal["random", "matched"] = "random"
+    """Prototypes begin at random (paper), or at the centres of semi-supervised k-means after the first stage."""
+
+    def __post_init__(self) -> None:
+        ContrastConfig.__post_init__(self)
+        if not 0 <= self.contrastive_share < 1:
+            raise ConfigError("contrastive_share", self.contrastive_share, "must be in [0, 1)")
+        for name in ("student_temperature", "teacher_temperature"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(name, getattr(self, name), "must be positive")
+
+
+class Method(BaseMethod):
+    """muGCD. The second view is the teacher's (weak), the first the student's (strong): `views.recipe`."""
+
+    config: Config
+    averages_tail = True
+
+    def __init__(self, config: Config, task: Task) -> None:
+        super().__init__(config, task)
+        self.head = ContrastHead(config, task)
+        self.prototypes = Prototypes(task.n_features, task.n_clusters, generator=task.generator)
+        self.teacher = Prototypes(task.n_features, task.n_clusters, generator=task.generator).requires_grad_(False)
+        self.teacher.load_state_dict(self.prototypes.state_dict())
+
+    def stage(self, epoch: int, n_epochs: int) -> range:
+        """Return the contrastive epochs, or those with a teacher."""
+        first_taught = round(self.config.contrastive_share * n_epochs)
+        return range(first_taught) if epoch < first_taught else range(first_taught, n_epochs)
+
+    def looks_before(self, epoch: int, n_epochs: int) -> bool:
+        """Whether prototypes are to be placed: once, when the contrastive stage is over."""
+        return self.config.prototype_start == "matched" and epoch == self.stage(n_epochs - 1, n_epochs).start
+
+    def look(self, overview: Overview) -> None:
+        """Place the prototypes, the teacher's too, at the clusters."""
+        place_prototypes(self.prototypes, overview)
+        self.teacher.load_state_dict(self.prototypes.state_dict())
+
+    def loss(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the contrastive terms in the first stage; later what labels and teacher say of the strong view."""
+        if not self._is_taught(batch.moment):
+            return contrast_terms(self.head(batch.features_vbd), batch.labels_b, self.config)
+        c = self.config
+        assert batch.teacher_features_vbd is not None
+        strong_vbk = self.prototypes(batch.features_vbd[:1])
+        pseudo_label = pseudo_label_cross_entropy(
+            strong_vbk[0],
+            self.teacher(batch.teacher_features_vbd[1]),
+            student_temperature=c.student_temperature,
+            teacher_temperature=c.teacher_temperature,
+        )
+        unsupervised = {
+            "pseudo_label": pseudo_label,
+            "mean_entropy": c.entropy_weight * mean_entropy_gap(strong_vbk, temperature=c.student_temperature),
+        }
+        classify = labelled_cross_entropy(strong_vbk, batch.labels_b, temperature=c.student_temperature)
+        return weighted(unsupervised, {"classify": classify}, c.supervised_weight)
+
+    @torch.no_grad()
+    def after_step(self, moment: Moment) -> None:
+        """Move the teacher's prototypes as its tail is moved."""
+        self.teacher.weight.lerp_(self.prototypes.weight, 1 - self.teacher_momentum(moment))
+
+    def teacher_momentum(self, moment: Moment) -> float:
+        """Return 0 in the first stage, which has no teacher; then the cosine from start to end."""
+        if not self._is_taught(moment):
+            return 0.0
+        steps_per_epoch = moment.n_steps // moment.n_epochs
+        first = self.stage(moment.epoch, moment.n_epochs).start * steps_per_epoch
+        ends = self.config.teacher_momentum_start, self.config.teacher_momentum_end
+        return teacher_momentum(moment.step - first, moment.n_steps - first, *ends)
+
+    def assign(self, features_nd: Tensor) -> Tensor:
+        """Return the teacher's logits over the student temperature; the tail is the teacher's by then."""
+        logits_nk: Tensor = self.teacher(features_nd)
+        return logits_nk / self.config.student_temperature
+
+    def _is_taught(self, moment: Moment) -> bool:
+        return self.stage(moment.epoch, moment.n_epochs).stop == moment.n_epochs

@@ -1,0 +1,128 @@
+"""PIM: a linear classifier on GCD's features that maximises what it tells about them (Chiaroni et al., ICCV 2023).
+
+The features are trained as in GCD and then fixed. The classifier starts at the centres of semi-supervised k-means and
+minimises  lambda * H(cluster | unlabelled image) - H(cluster) + cross-entropy of the labelled images.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from nngcd.clustering.kmeans import KMeans
+from nngcd.core.errors import ConfigError
+from nngcd.methods import gcd
+from nngcd.methods.contract import Overview
+from nngcd.metrics.accuracy import split_accuracy
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(gcd.Config):
+    """PIM's settings; defaults are those of its code."""
+
+    conditional_weight: float | None = None
+    """Weight of the conditional entropy (lambda); when absent it is searched: near 0 suits balanced classes, 1 a few
+    large and many small ones."""
+    n_candidates: int = 20
+    """How many values of lambda are tried, evenly spaced up to 1."""
+    search_steps: int = 1000
+    """Steps of each trial."""
+    n_steps: int = 1000
+    """Steps of the final classifier."""
+    learning_rate: float = 1e-3
+    """Of Adam, for the classifier only."""
+    weight_decay: float = 1e-2
+    """Of Adam, for the classifier only."""
+    scale: float = 25.0
+    """What the product of classifier and feature is multiplied by."""
+
+    def __post_init__(self) -> None:
+        gcd.Config.__post_init__(self)
+        if self.conditional_weight is not None and self.conditional_weight < 0:
+            raise ConfigError("conditional_weight", self.conditional_weight, "must not be negative")
+        for name in ("n_steps", "search_steps", "n_candidates"):
+            if getattr(self, name) < 1:
+                raise ConfigError(name, getattr(self, name), "must be at least 1")
+        for name in ("learning_rate", "scale"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(name, getattr(self, name), "must be positive")
+
+
+class Method(gcd.Method):
+    """PIM. `centres_kd` holds the classifier's weights."""
+
+    config: Config
+
+    def settle(self, overview: Overview) -> None:
+        """Find lambda, then the classifier."""
+        c = self.config
+        unit_nd, labels_n = F.normalize(overview.features_nd, dim=-1), overview.labels_n.to(overview.features_nd.device)
+        chosen = c.conditional_weight
+        if chosen is None:
+            chosen = self._search(unit_nd, labels_n, overview.seed)
+        start_kd = gcd.cluster_centres(overview, self.task, c)
+        self.centres_kd.copy_(maximise_information(start_kd, unit_nd, labels_n, chosen, c.n_steps, c))
+
+    def assign(self, features_nd: Tensor) -> Tensor:
+        """Return the classifier's logits."""
+        return self.config.scale * F.normalize(features_nd, dim=-1) @ self.centres_kd.T
+
+    def _search(self, unit_nd: Tensor, labels_n: Tensor, seed: int) -> float:
+        """Return the lambda whose classifier, trained without any label, matches the labelled images best.
+
+        The smallest candidate is only a reference and never chosen, as in the authors' code. Without labels to match,
+        lambda is 1: PIM is then the mutual information itself.
+        """
+        is_labelled_n = labels_n >= 0
+        if not is_labelled_n.any():
+            return 1.0
+        c = self.config
+        start_kd = KMeans(self.task.n_clusters, n_init=1, random_state=seed).fit(unit_nd).cluster_centers_
+        unlabelled_n = torch.full_like(labels_n, -1)
+        candidates = np.linspace(1 / c.n_candidates, 1, c.n_candidates)[1:] if c.n_candidates > 1 else np.ones(1)
+        shares = []
+        for candidate in candidates.tolist():
+            weight_kd = maximise_information(start_kd, unit_nd, unlabelled_n, candidate, c.search_steps, c)
+            cluster_m = (unit_nd[is_labelled_n] @ weight_kd.T).argmax(-1)
+            label_m = labels_n[is_labelled_n].cpu().numpy()
+            shares.append(split_accuracy(label_m, cluster_m.cpu().numpy(), label_m >= 0).all)
+        best = float(candidates[int(np.argmax(shares))])
+        _LOG.info("PIM: lambda %.2f of %d tried", best, len(shares))
+        return best
+
+
+def maximise_information(
+    start_kd: Tensor, unit_nd: Tensor, labels_n: Tensor, conditional_weight: float, n_steps: int, config: Config
+) -> Tensor:
+    """Return the weights of the classifier after full-batch Adam from `start_kd`: PIM, Eq. (6)."""
+    weight_kd = start_kd.detach().clone().requires_grad_()
+    optimiser = torch.optim.Adam([weight_kd], config.learning_rate, weight_decay=config.weight_decay)
+    with torch.enable_grad():
+        for _ in range(n_steps):
+            loss = information_loss(config.scale * unit_nd @ weight_kd.T, labels_n, conditional_weight)
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call] # torch has no type here
+            optimiser.step()
+    return weight_kd.detach()
+
+
+def information_loss(logits_nk: Tensor, labels_n: Tensor, conditional_weight: float) -> Tensor:
+    """Return  lambda * mean H(p_i) over unlabelled images - H(mean p_i over all) + cross-entropy of labelled ones."""
+    logp_nk = logits_nk.log_softmax(-1)
+    p_nk = logp_nk.exp()
+    is_labelled_n = labels_n >= 0
+    entropy_n = -(p_nk * logp_nk).sum(-1)
+    mean_k = p_nk.mean(0)
+    loss = (mean_k * mean_k.clamp_min(torch.finfo(mean_k.dtype).tiny).log()).sum()
+    if not is_labelled_n.all():
+        loss = loss + conditional_weight * entropy_n[~is_labelled_n].mean()
+    if is_labelled_n.any():
+        loss = loss + F.nll_loss(logp_nk[is_labelled_n], labels_n[is_labelled_n])
+    return loss
