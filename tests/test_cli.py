@@ -43,7 +43,7 @@ def nngcd(monkeypatch, capsys):
 
 
 def test_every_command_has_help_with_an_example():
-    for command in ("demo", "fit", "predict", "evaluate", "doctor"):
+    for command in ("demo", "fit", "predict", "estimate-k", "evaluate", "doctor"):
         result = CliRunner().invoke(app, [command, "--help"])
         assert result.exit_code == 0
         assert f"nngcd {command}" in result.output
@@ -76,6 +76,38 @@ def test_fit_predict_evaluate(nngcd, arrays, blobs, tmp_path):
     assert "accuracy (v2, one match)" in out
     code, out, _ = nngcd("evaluate", run, "--truth", tmp_path / "truth.csv", "--json")
     assert json.loads(out)["accuracy"]["all"] > 80
+
+
+def test_without_k_the_number_of_categories_is_estimated(nngcd, arrays, tmp_path):
+    run = tmp_path / "run"
+    code, out, err = nngcd("fit", arrays, "--method", "kmeans", "--out", run)
+    assert code == 0, err
+    assert "There seem to be about 6 categories" in out
+    assert "sorted into 6 of 6 categories" in out
+    estimate = json.loads((run / "k.json").read_text())
+    assert estimate["k"] == 6
+    assert estimate["low"] <= 6 <= estimate["high"]
+    assert (run / "k.svg").read_text().startswith("<svg")
+
+
+def test_only_the_number_of_categories_of_images_or_of_a_run(nngcd, arrays, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = nngcd("estimate-k", arrays)
+    assert code == 0, err
+    assert "There seem to be about 6 categories" in out
+    assert f"nngcd fit {arrays} --k 6" in out
+    curve = json.loads((tmp_path / "runs" / "blobs-k" / "k.json").read_text())["curve"]
+    assert [k for k, _ in curve] == sorted(k for k, _ in curve)
+
+    assert nngcd("fit", arrays, "--k", 6, "--method", "kmeans", "--out", tmp_path / "run", "--quiet")[0] == 0
+    code, out, err = nngcd("estimate-k", tmp_path / "run", "--range", "4..9", "--method", "accuracy", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert (found["k"], found["method"]) == (6, "accuracy")
+    assert all(4 <= k <= 9 for k, _ in found["curve"])
+    # A second estimate does not overwrite the first.
+    again = json.loads(nngcd("estimate-k", tmp_path / "run", "--json")[1])
+    assert again["out"] != found["out"]
 
 
 def test_json_is_all_that_is_printed(nngcd, arrays, tmp_path):
@@ -156,6 +188,12 @@ def test_doctor(nngcd):
         (["fit", "digits", "--set", "training.epoch=3"], 2, "Did you mean 'epochs'"),
         (["fit", "digits", "--device", "cuda:99"], 4, "no cuda:99 device"),
         (["fit", "digits", "--k", "3"], 2, "5 categories are labelled"),
+        (["fit", "digits", "--k", "2..4"], 2, "5 categories are labelled"),
+        (["fit", "digits", "--k", "9..4"], 2, "a range such as 20..60"),
+        (["fit", "digits", "--k", "many"], 2, "must be a number, auto, or a range"),
+        (["estimate-k", "plnkton"], 3, "plnkton"),
+        (["estimate-k", "digits", "--range", "20"], 2, "must be a range such as 20..60"),
+        (["estimate-k", "digits", "--method", "elbow"], 2, "elbow"),
         (["fit", "digits", "--backbone", "resnet999"], 2, "resnet999"),
         (["fit", "digits", "--resume", "x"], 2, "leave out DATA"),
         (["fit", "--resume", "x", "--k", "9"], 2, "leave out --k"),

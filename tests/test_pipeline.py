@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
+from nngcd import pipeline
 from nngcd.core.config import read_yaml
 from nngcd.core.errors import ConfigError, DataError, NngcdWarning
 from nngcd.core.files import read_json
@@ -121,6 +122,30 @@ def test_impossible_numbers_of_categories_are_refused_at_once(blob_split, blobs)
         fit(blob_split, blob_settings(k=241))
     with pytest.raises(DataError, match="D06"):
         fit(from_arrays(blobs[0], blobs[2]), blob_settings())
+
+
+def test_a_resumed_run_keeps_the_number_it_began_with(blob_split, tmp_path, monkeypatch):
+    settings = blob_settings(k="auto", method="kmeans", loss={}, training={})
+    run = RunFolder.create(tmp_path / "run")
+    first = fit(blob_split, settings, run=run)
+    assert first.k_estimate.k == first.scores_nk.shape[1] == 6
+
+    def again(*args, **kwargs):
+        raise AssertionError("estimated a second time")
+
+    monkeypatch.setattr(pipeline, "estimated_k", again)
+    assert fit(blob_split, settings, run=run).k_estimate == first.k_estimate
+    (run.k).write_text("{}")
+    with pytest.raises(DataError, match="is damaged"):
+        fit(blob_split, settings, run=run)
+
+
+def test_a_range_holds_the_estimate_and_a_published_number_needs_none(blob_split):
+    within = fit(blob_split, blob_settings(k="4..5", method="kmeans", loss={}, training={}))
+    assert within.k_estimate.k in (4, 5)
+    assert within.scores_nk.shape[1] == within.k_estimate.k
+    published = dataclasses.replace(blob_split, n_classes=6)
+    assert fit(published, blob_settings(k=None, method="kmeans", loss={}, training={})).k_estimate is None
 
 
 def test_features_with_views_of_their_own_are_used_as_they_are(blobs, rng):

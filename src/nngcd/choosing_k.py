@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import warnings
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nngcd.clustering.estimate_k import KEstimate, estimate_k
@@ -41,7 +42,15 @@ def given_k(split: Split, settings: Settings) -> int | None:
     return first if first == last else None
 
 
-def estimated_k(features_nd: Tensor, split: Split, settings: Settings, progress: Progress) -> KEstimate:
+def estimated_k(
+    features_nd: Tensor,
+    labels: NDArray[np.int64],
+    *,
+    k_range: tuple[int, int] | None,
+    seed: int,
+    method: str = "auto",
+    progress: Progress,
+) -> KEstimate:
     """Return the number of categories as the features of all images and the labels of some tell it."""
     n_shown = 0
 
@@ -52,11 +61,10 @@ def estimated_k(features_nd: Tensor, split: Split, settings: Settings, progress:
         progress.advance(n_done - n_shown)
         n_shown = n_done
 
-    labels_n = torch.from_numpy(split.labels)
-    found = estimate_k(features_nd, labels_n, k_range=settings.k_range, seed=settings.seed, progress=show)
+    found = estimate_k(features_nd, labels, k_range=k_range, method=method, seed=seed, progress=show)
     if n_shown:
         progress.finish(f"{found.k} ({found.low} to {found.high})")
     _LOG.info(
-        "K estimated: %d, interval %d to %d, %s (%s)", found.k, found.low, found.high, found.confidence, found.reason
+        "K is about %d, %d to %d; confidence %s: %s", found.k, found.low, found.high, found.confidence, found.reason
     )
     return found

@@ -134,10 +134,12 @@ def number_of_categories(
         return job.k, None
     estimate = run_files.read_estimate(run) if run and run.k.is_file() else None
     if estimate is None:
-        features_nd = centre_view_features(job, hidden_nv, progress)
-        estimate = estimated_k(features_nd, job.split, job.settings, progress)
+        features_nd, settings = centre_view_features(job, hidden_nv, progress), job.settings
+        estimate = estimated_k(
+            features_nd, job.split.labels, k_range=settings.k_range, seed=settings.seed, progress=progress
+        )
         if run:
-            run_files.write_estimate(run, estimate)
+            run_files.write_estimate(run.path, estimate)
     return estimate.k, estimate
 
 

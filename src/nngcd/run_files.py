@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -46,10 +47,10 @@ def write_inputs(run: RunFolder, split: Split, settings: Settings) -> None:
         write_json(run.environment, environment() | {"split_hash": split.fingerprint})
 
 
-def write_estimate(run: RunFolder, estimate: KEstimate) -> None:
-    """Write how the number of categories was found: the numbers, and the curve as a picture."""
-    write_text(run.k_figure, k_curve(estimate))
-    write_json(run.k, dataclasses.asdict(estimate))
+def write_estimate(folder: Path, estimate: KEstimate) -> None:
+    """Write how the number of categories was found: the curve as a picture (k.svg), and the numbers (k.json)."""
+    write_text(folder / "k.svg", k_curve(estimate))
+    write_json(folder / "k.json", dataclasses.asdict(estimate))
 
 
 def read_estimate(run: RunFolder) -> KEstimate:

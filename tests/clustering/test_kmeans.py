@@ -7,7 +7,17 @@ import pytest
 import torch
 from sklearn.cluster import KMeans as ScikitLearnKMeans
 
-from nngcd.clustering.kmeans import ONE_PROCESS, KMeans, add_centres, as_rows, farthest, lloyd, means, prepare
+from nngcd.clustering.kmeans import (
+    ONE_PROCESS,
+    KMeans,
+    add_centres,
+    as_rows,
+    cluster_sums,
+    farthest,
+    lloyd,
+    means,
+    prepare,
+)
 from nngcd.core.errors import ConfigError, DataError
 
 INITS = ("k-means++", "greedy-k-means++")
@@ -122,11 +132,21 @@ def test_starts_advanced_together_end_where_each_ends_alone():
     start_rkd = add_centres(points, points.x_nd.new_empty(5, 0, 12), 8, torch.Generator().manual_seed(0))
     alone = [KMeans(8, init=start_kd + points.mean_d, tol=0).fit(x) for start_kd in start_rkd]
     assert len({fit.n_iter_ for fit in alone}) > 1
-    best = min(alone, key=lambda fit: fit.inertia_)
-    centres, labels, inertia, n_iter = lloyd(points, start_rkd, lambda move_rk: move_rk.sum(1) == 0, 300)
-    assert torch.allclose(centres, best.cluster_centers_, atol=1e-10)
-    assert torch.equal(labels, best.labels_)
-    assert (inertia, n_iter) == (pytest.approx(best.inertia_), best.n_iter_)
+    centres_rkd, cluster_rn, inertias, n_iter_r = lloyd(points, start_rkd, lambda move_rk: move_rk.sum(1) == 0, 300)
+    for start, fit in enumerate(alone):
+        assert torch.allclose(centres_rkd[start] + points.mean_d, fit.cluster_centers_, atol=1e-10)
+        assert torch.equal(cluster_rn[start], fit.labels_)
+        assert (inertias[start], n_iter_r[start]) == (pytest.approx(fit.inertia_), fit.n_iter_)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_and_counts_are_those_of_the_rows_and_0_for_an_empty_cluster(dtype):
+    x = make_blobs(0, dtype=dtype)[0]
+    cluster = np.random.default_rng(0).integers(1, 7, size=len(x))
+    sums = cluster_sums(torch.from_numpy(x), torch.from_numpy(cluster), 8).numpy()
+    assert np.allclose(sums[:, :-1], [x[cluster == k].sum(0) for k in range(8)], atol=1e-4)
+    assert sums[:, -1].tolist() == np.bincount(cluster, minlength=8).tolist()
+    assert not cluster_sums(torch.empty(0, 3), torch.empty(0, dtype=torch.long), 2).any()
 
 
 def test_more_moves_never_raise_the_inertia():

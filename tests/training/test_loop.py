@@ -10,7 +10,7 @@ from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.seeds import torch_generator
 from nngcd.methods import nngcd
-from nngcd.methods.contract import Task
+from nngcd.methods.contract import BaseMethod, Moment, Overview, Task
 from nngcd.training.learner import Learner
 from nngcd.training.loop import Config, _parameter_groups, train
 from nngcd.training.sources import CachedViews
@@ -113,3 +113,58 @@ def test_only_matrices_decay_and_the_tail_has_its_own_rate():
 def test_impossible_settings_are_refused(name, value):
     with pytest.raises(ConfigError, match=f"training.{name}"):
         Config(**{name: value})
+
+
+class Taught(BaseMethod):
+    """Pulls features to zero; looks before the second epoch, has two stages and an averaged tail."""
+
+    averages_tail = True
+
+    def __init__(self):
+        task = Task(n_features=16, n_clusters=6, n_old=3, generator=torch_generator(0, "init"))
+        super().__init__(None, task)
+        self.weight = torch.nn.Parameter(torch.ones(1))
+        self.seen = []
+
+    def stage(self, epoch, n_epochs):
+        return range(2) if epoch < 2 else range(2, n_epochs)
+
+    def looks_before(self, epoch, n_epochs):
+        return epoch == 1
+
+    def look(self, overview):
+        self.seen.append(overview.epoch)
+
+    def loss(self, batch):
+        assert batch.teacher_features_vbd.shape == batch.features_vbd.shape
+        assert not batch.teacher_features_vbd.requires_grad
+        return {"size": (self.weight * batch.features_vbd).square().mean()}
+
+    def teacher_momentum(self, moment):
+        return 0.5
+
+
+def test_a_method_may_look_have_stages_and_be_taught_by_an_averaged_tail(source, tmp_path):
+    learner, run = Learner(Adapter(16), Taught()), RunFolder.create(tmp_path / "run")
+    before = learner.teacher_tail.weight.clone()
+    train(
+        learner, source, Config(epochs=6, learning_rate=0.01), overview=lambda epoch: Overview(None, None, epoch, 0),
+        fabric=Fabric(accelerator="cpu", devices=1), run=run, progress=Progress(),
+    )  # fmt: skip
+    assert learner.method.seen == [1]
+    rates = [line["learning_rate"] for line in run.read_metrics()]
+    assert rates[0] == rates[2] == 0.01
+    assert rates[1] < rates[0]
+    assert rates[2] > rates[3] > rates[5]
+    assert not torch.equal(learner.teacher_tail.weight, before)
+    assert torch.equal(learner.tail.weight, learner.teacher_tail.weight), "the average is what training leaves"
+    trained = {id(p) for group in _parameter_groups(learner, Config()) for p in group["params"]}
+    assert not trained & {id(p) for p in learner.teacher_tail.parameters()}
+
+
+def test_the_averaged_tail_moves_by_the_methods_momentum():
+    learner = Learner(Adapter(16), Taught())
+    with torch.no_grad():
+        learner.tail.weight.add_(1.0)
+    learner.after_step(Moment(0, 1, 0, 1))
+    assert torch.allclose(learner.teacher_tail.weight, torch.eye(16) + 0.5)

@@ -1,126 +1,199 @@
-"""What clusterings of all images tell about the number of classes: with labels by counting pairs, without by shape."""
+"""What all ways of estimating K share: the task, the numbers looked at, and what becomes of their scores."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import silhouette_samples
+from torch import Tensor
 
-from nngcd.metrics.matching import contingency
+from nngcd.metrics.matching import match_clusters
 
 Floats = NDArray[np.float64]
 Ids = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Progress = Callable[[int, int], None]
+Confidence = Literal["good", "fair", "low"]
+
+N_DRAWS = 200
+"""Bootstrap samples of the labelled classes."""
 
 
-class Evidence(NamedTuple):
-    """An estimate of 1 / K and its standard error."""
+@dataclass(frozen=True, slots=True)
+class KEstimate:
+    """The number of classes and how sure it is."""
 
-    share: float
-    error: float
+    k: int
+    low: int
+    """Fewest classes whose score is within one standard error of the best."""
+    high: int
+    """Most such classes."""
+    curve: tuple[tuple[int, float], ...]
+    """(K, score), ascending in K; what the score is depends on the method."""
+    method: Literal["pairs", "accuracy", "hold-out", "silhouette", "given"]
+    """`pairs`: relative likelihood of K, 1 for the best, from how often labelled images share a cluster. `accuracy`:
+    share of the labelled images that k-means with K clusters gets right. `hold-out`: accuracy on classes whose labels
+    were held out times silhouette, each from 0 to 1. `silhouette`: mean silhouette of k-means with K clusters. `given`:
+    the range held one K only."""
+    confidence: Confidence
+    reason: str
+    """Why the confidence is what it is, in plain words."""
+    is_at_edge: bool
+    """Whether the interval reaches an end of the range that could be moved: a wider one may hold a better K."""
 
 
-class PairCounts(NamedTuple):
-    """How often pairs of images share a cluster, in one clustering that has not seen the labels."""
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is known: features and labels, and which K can be."""
 
-    joined: float
-    """Share of all pairs of images that share a cluster."""
-    together_cc: Floats
-    """Ordered pairs of labelled images in one cluster, by their two classes; no image is paired with itself."""
+    features_nd: Tensor
+    """Features of the images looked at, as they were given."""
+    class_n: Ids
+    """Their labelled class, 0, 1, 2, ... without gaps; -1 for unlabelled."""
+    n_images: int
+    """All images, of which those looked at may be a sample."""
+    n_old: int
+    """Labelled classes of all images."""
+    first: int
+    last: int
+    is_range_given: bool
+    seed: int
+    progress: Progress
+
+    def is_at_edge(self, low: int, high: int) -> bool:
+        """Return whether an interval reaches an end of the range that the user could move."""
+        return high >= self.last or (self.is_range_given and low <= self.first and self.first > max(self.n_old, 1))
 
 
-def count_pairs(cluster_n: Ids, class_n: Ids) -> PairCounts:
-    """Count the pairs of one clustering; `class_n` is -1 for unlabelled images."""
-    size_k, n_rows = np.bincount(cluster_n).astype(np.float64), len(cluster_n)
+class Steps:
+    """Tells how much is done: once before each step would be too early, so after each; and at the end all of it."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+
+    def advance(self) -> None:
+        """Tell that one more step is done."""
+        self._done += 1
+        self._progress(self._done, self._total)
+
+    def finish(self) -> None:
+        """Tell that all is done, also where fewer steps than expected were needed."""
+        if self._done < self._total:
+            self._progress(self._total, self._total)
+
+
+def numbered(label_n: Ids) -> Ids:
+    """Return the labels as 0, 1, 2, ... without gaps, -1 for every negative one."""
+    class_n = np.full(len(label_n), -1, dtype=np.int64)
+    is_labelled_n = label_n >= 0
+    class_n[is_labelled_n] = np.unique(label_n[is_labelled_n], return_inverse=True)[1]
+    return class_n
+
+
+def only_pairs(class_n: Ids) -> Ids:
+    """Return the classes with at least two labelled images, numbered anew; the others have no pair of one class."""
+    size_c = np.bincount(class_n[class_n >= 0], minlength=1)
+    return numbered(np.where((class_n >= 0) & (size_c[class_n] > 1), class_n, -1))
+
+
+def coarse_numbers(first: int, last: int, n_numbers: int) -> list[int]:
+    """Return up to `n_numbers` of the range in steps of about one ratio, with both ends."""
+    numbers: list[int] = np.geomspace(first, last, n_numbers).round().astype(int).tolist()
+    return sorted(set(numbers))
+
+
+def numbers_around(best: int, scored: Collection[int], n_numbers: int) -> list[int]:
+    """Return up to `n_numbers` that lie between the neighbours of the best and have no score yet."""
+    low = max((k for k in scored if k < best), default=best)
+    high = min((k for k in scored if k > best), default=best)
+    inner = np.setdiff1d(np.arange(low, high + 1), np.fromiter(scored, dtype=np.int64))
+    if len(inner) > n_numbers:
+        inner = inner[np.linspace(0, len(inner) - 1, n_numbers).round().astype(int)]
+    numbers: list[int] = inner.tolist()
+    return numbers
+
+
+def best_number(scores: Mapping[int, float]) -> int:
+    """Return the K of the best score, and of several the middle one: neither end of a flat top is more likely."""
+    top = max(scores.values())
+    tied = sorted(k for k, score in scores.items() if score >= top - 1e-12)
+    return tied[(len(tied) - 1) // 2]
+
+
+def right_by_class(cluster_n: Ids, class_n: Ids, n_old: int) -> Floats:
+    """Return how many labelled images of each class are in the cluster that stands for it (Hungarian matching)."""
     is_labelled_n = class_n >= 0
-    count_kc = contingency(cluster_n[is_labelled_n], class_n[is_labelled_n]).astype(np.float64)
-    together_cc = count_kc.T @ count_kc - np.diag(count_kc.sum(0))
-    return PairCounts(float((size_k * (size_k - 1)).sum() / (n_rows * (n_rows - 1))), together_cc)
+    cluster_m, class_m = cluster_n[is_labelled_n], class_n[is_labelled_n]
+    is_right_m = match_clusters(cluster_m, class_m)[cluster_m] == class_m
+    return np.bincount(class_m[is_right_m], minlength=n_old).astype(np.float64)
 
 
-def same_class_share(pairs: PairCounts, n_images_c: Floats, times_c: Floats) -> float:
-    """Return the share s of all pairs of images that are of one class; nan where this clustering cannot tell.
+def draws_of_classes(is_drawn_c: Flags, rng: np.random.Generator) -> Floats:
+    """Return how often each class counts: once in row 0, in the others as often as a bootstrap sample has drawn it.
 
-    Let R be the probability that two images of one class share a cluster, Q that of two images of different classes.
-    Labelled pairs show both. All pairs share a cluster with probability J = s R + (1 - s) Q, and J needs no label:
-    s = (J - Q) / (R - Q). No clustering has to be right for that, nor to have K clusters; what is assumed is that old
-    classes are like new ones, and labelled images like the others of their class.
+    Classes that are not to be drawn count 0 times.
+    """
+    n_drawn = int(is_drawn_c.sum())
+    return np.vstack([is_drawn_c, rng.multinomial(n_drawn, is_drawn_c / n_drawn, N_DRAWS)]).astype(np.float64)
+
+
+def is_within_error(score_sj: Floats, best: int, n_drawn: int) -> Flags:
+    """Return which scores lie below the best by no more than the standard error of that difference.
+
+    Of the difference, because what makes all scores higher in one sample than in another says nothing about K.
 
     Args:
-        pairs: the counts of the clustering.
-        n_images_c: labelled images of each class.
-        times_c: how often each class is counted: 1, or its number of draws in a bootstrap sample.
+        score_sj: score of each K, first as it is, then in bootstrap samples.
+        best: which one is the best.
+        n_drawn: how many things, classes for example, a sample has drawn.
     """
-    same_c = n_images_c * (n_images_c - 1)
-    apart_cc = np.outer(n_images_c, n_images_c)
-    np.fill_diagonal(apart_cc, 0)
-    mixed_cc = pairs.together_cc - np.diag(np.diag(pairs.together_cc))
-    n_same, n_apart = float(times_c @ same_c), float(times_c @ apart_cc @ times_c)
-    if n_same == 0 or n_apart == 0:
-        return float("nan")
-    within = float(times_c @ np.diag(pairs.together_cc)) / n_same
-    between = float(times_c @ mixed_cc @ times_c) / n_apart
-    return (pairs.joined - between) / (within - between) if within > between else float("nan")
-
-
-def size_spread(n_images_c: Floats, times_c: Floats, *, n_images: int, share: float) -> float:
-    """Return 1 + the squared coefficient of variation of the class sizes, judged by the labelled images.
-
-    K = this / s, because s is the sum of the squared shares of the classes. Labelled images are a sample of their
-    class, so that their numbers vary even between classes of one size; that much is taken off.
-    """
-    mean = float(times_c @ n_images_c / times_c.sum())
-    variance = float(times_c @ (n_images_c - mean) ** 2 / times_c.sum())
-    labelled_share = min(1.0, mean / max(n_images * share, mean))
-    return 1 + max(0.0, variance / mean**2 - (1 - labelled_share) / mean)
-
-
-def evidence_of_pairs(
-    clusterings: list[PairCounts], n_images_c: Floats, n_images: int, rng: np.random.Generator, *, n_draws: int = 200
-) -> Evidence | None:
-    """Return 1 / K as the clusterings together say, with its standard error; None if they cannot tell.
-
-    The error has two parts: which classes happen to be labelled (a bootstrap over the classes, the same draws for all
-    clusterings), and the chance in the clusterings, which shows in how they differ.
-    """
-    n_old = len(n_images_c)
-    draw_sc = np.vstack([np.ones(n_old), rng.multinomial(n_old, np.full(n_old, 1 / n_old), n_draws)])
-    share_gs = np.array(
-        [[same_class_share(pairs, n_images_c, times_c) for times_c in draw_sc] for pairs in clusterings]
-    )
-    share_gs = share_gs[np.isfinite(share_gs[:, 0]) & (np.isfinite(share_gs).mean(1) > 0.5)]
-    is_known_s = np.isfinite(share_gs).all(0)
-    share_gs, draw_sc = share_gs[:, is_known_s], draw_sc[is_known_s]
-    if len(share_gs) == 0 or len(draw_sc) < 3:
-        return None
-    weight_g = _weights(share_gs[:, 1:].var(1))
-    share_s = weight_g @ share_gs
-    chance = float(weight_g**2 @ (share_gs[:, 0] - share_s[0]) ** 2)
-    # An image is of its own class: with the N pairs of an image and itself, s is the sum of the squared shares.
-    share_s = share_s + (1 - share_s) / n_images
-    spread_s = np.array([size_spread(n_images_c, times_c, n_images=n_images, share=share_s[0]) for times_c in draw_sc])
-    k_share_s = share_s / spread_s
+    loss_sj = score_sj[:, [best]] - score_sj
     # The bootstrap's variance is that of the mean of n draws times (n - 1) / n, which matters for few classes.
-    variance = float(k_share_s[1:].var()) * n_old / (n_old - 1) + chance / spread_s[0] ** 2
-    return Evidence(float(k_share_s[0]), variance**0.5)
+    error_j = loss_sj[1:].std(0) * (n_drawn / max(n_drawn - 1, 1)) ** 0.5
+    is_within_j: Flags = loss_sj[0] <= error_j
+    return is_within_j
 
 
-def _weights(variance_g: Floats) -> Floats:
-    """Return weights that sum to 1: a clustering that mixes the classes says little.
+def confidence_of(k: int, low: int, high: int, n_old: int) -> tuple[Confidence, str]:
+    """Return `good` for an interval of 15 % to either side, `fair` for 40 %, from enough classes to know its width."""
+    width = (high - low) / (2 * k)
+    classes = f"{n_old} labelled classes fit {low} to {high}"
+    if n_old >= 10 and width <= 0.15:
+        return "good", f"{classes}, a narrow interval"
+    if n_old >= 5 and width <= 0.4:
+        return "fair", f"{classes}; " + ("more labelled classes would narrow it" if width > 0.15 else "they are few")
+    if n_old < 5:
+        return "low", f"only {n_old} classes are labelled, too few to know what the others are like"
+    return "low", f"{classes}, a wide interval: the features mix the classes, or the labelled ones differ much"
 
-    The median is added because a variance near 0 is often luck: no labelled class happens to be merged with another,
-    while new ones are.
+
+def estimate_of_scores(
+    task: Task, method: Literal["accuracy", "hold-out"], k_j: list[int], score_sj: Floats, n_drawn: int
+) -> KEstimate:
+    """Return the estimate of a score that the bootstrap has varied; K ascending.
+
+    It is never called good: where classes overlap, the best K of such a score is biased, and the interval, which is
+    about chance only, does not know.
     """
-    precision_g = 1 / (variance_g + np.median(variance_g) + np.finfo(np.float64).tiny)
-    weight_g: Floats = precision_g / precision_g.sum()
-    return weight_g
+    k = best_number(dict(zip(k_j, score_sj[0].tolist(), strict=True)))
+    is_within_j = is_within_error(score_sj, k_j.index(k), n_drawn)
+    within = [number for number, is_within in zip(k_j, is_within_j, strict=True) if is_within]
+    low, high = within[0], within[-1]
+    confidence, reason = confidence_of(k, low, high, n_drawn)
+    if confidence == "good":
+        confidence, reason = "fair", f"{reason}, but this way of counting is off where classes overlap"
+    curve = tuple(zip(k_j, score_sj[0].tolist(), strict=True))
+    return KEstimate(k, low, high, curve, method, confidence, reason, task.is_at_edge(low, high))
 
 
-def silhouette_of_rows(features_nd: Floats, cluster_n: Ids) -> Floats:
+def silhouette_of_rows(distance_nn: Floats, cluster_n: Ids) -> Floats:
     """Return the silhouette of each row, in [-1, 1]; 0 for all where it has no meaning."""
     n_found = len(np.unique(cluster_n))
     if not 2 <= n_found < len(cluster_n):
         return np.zeros(len(cluster_n))
-    silhouette_n: Floats = np.nan_to_num(silhouette_samples(features_nd, cluster_n)).astype(np.float64)
+    silhouette_n: Floats = np.nan_to_num(silhouette_samples(distance_nn, cluster_n, metric="precomputed"))
     return silhouette_n

@@ -40,16 +40,18 @@ class Shards:
 
 
 ONE_PROCESS = Shards()
+Starts = tuple[Tensor, Tensor, list[float], Tensor]
+"""Where every start has ended: centres_rkd less the mean of the rows, cluster_rn, inertia, number of moves."""
 
 
 class Points(NamedTuple):
-    """The rows, moved so that the mean of all shards is 0: |x|^2 - 2 x.c + |c|^2 then is accurate in float32."""
+    """The rows less mean_d, the mean of all shards: norm_n = |x|^2, less 2 x.c, plus |c|^2 is accurate in float32."""
 
     x_nd: Tensor
+    norm_n: Tensor
     label_n: Tensor
     """The cluster a row is held in; -1 for a free row."""
     mean_d: Tensor
-    """What was subtracted."""
     n_total: int
     """Rows of all shards."""
     block_size: int
@@ -71,6 +73,10 @@ class Centroids:
     inertia_: float
     """Sum over the rows of the squared distance to the centre of their cluster."""
     n_iter_: int
+
+    def _keep_best(self, points: Points, starts: Starts) -> None:
+        centres_kd, self.labels_, self.inertia_, n_iter = min(zip(*starts, strict=True), key=lambda start: start[2])
+        self.cluster_centers_, self.n_iter_ = centres_kd + points.mean_d, int(n_iter)
 
     def predict(self, X: Rows) -> Tensor:  # noqa: N803 (scikit-learn's name)
         """Return the nearest centre of each row."""
@@ -105,17 +111,16 @@ class KMeans(Centroids):
 
     def fit(self, X: Rows) -> KMeans:  # noqa: N803 (scikit-learn's name)
         """Find the clusters of the rows; raise `ConfigError` or `DataError` where settings or rows cannot be used."""
-        return self.fit_points(prepare(X, None, self.block_size, self.shards))
-
-    def fit_points(self, points: Points) -> KMeans:
-        """Find the clusters of rows that are prepared already."""
-        check_settings(points, n_clusters=self.n_clusters, n_init=self.n_init, max_iter=self.max_iter)
-        start_rkd = self._first_centres(points)
-        spread = squared_error(points, torch.zeros_like(points.label_n), torch.zeros_like(points.mean_d)[None])
-        limit = self.tol * spread / (points.n_total * len(points.mean_d))
-        found = lloyd(points, start_rkd, lambda move_rk: move_rk.square().sum(1) <= limit, self.max_iter)
-        self.cluster_centers_, self.labels_, self.inertia_, self.n_iter_ = found
+        points = prepare(X, None, self.block_size, self.shards)
+        self._keep_best(points, self.fit_starts(points))
         return self
+
+    def fit_starts(self, points: Points) -> Starts:
+        """Return what every start finds in rows that are prepared already."""
+        check_settings(points, n_clusters=self.n_clusters, n_init=self.n_init, max_iter=self.max_iter)
+        limit = self.tol * total(points, points.norm_n) / (points.n_total * len(points.mean_d))
+        start_rkd = self._first_centres(points)
+        return lloyd(points, start_rkd, lambda move_rk: move_rk.square().sum(1) <= limit, self.max_iter)
 
     def _first_centres(self, points: Points) -> Tensor:
         shape = (self.n_clusters, len(points.mean_d))
@@ -149,7 +154,9 @@ def prepare(values: Rows, label_n: Tensor | None, block_size: int, shards: Shard
         raise DataError("the features hold NaN or infinite values; leave those rows out or mend them")
     mean_d = (total_e[:-1] / total_e[-1]).to(row_nd.dtype)
     label_n = torch.full((len(row_nd),), -1) if label_n is None else label_n
-    return Points(row_nd - mean_d, label_n.to(row_nd.device), mean_d, int(total_e[-1]), block_size, shards)
+    x_nd = row_nd - mean_d
+    norm_n = torch.cat([x_bd.square().sum(1) for x_bd in torch.split(x_nd, max(block_size, 1))])
+    return Points(x_nd, norm_n, label_n.to(row_nd.device), mean_d, int(total_e[-1]), block_size, shards)
 
 
 def check_settings(points: Points, **numbers: int) -> None:
@@ -183,13 +190,10 @@ def lloyd(
     has_settled: Callable[[Tensor], Tensor],
     max_iter: int,
     assign: Callable[[Points, Tensor], Tensor] = nearest_clusters,
-) -> tuple[Tensor, Tensor, float, int]:
+) -> Starts:
     """Move every start's centres to the means of their clusters until it has settled.
 
     `has_settled` tells from how far each centre has moved (r, k) which starts are done; `assign` gives cluster_rn.
-
-    Returns:
-        Centres, labels, inertia and number of moves of the start with the least inertia.
     """
     centres_rkd, active_r = centres_rkd.clone(), torch.arange(len(centres_rkd), device=centres_rkd.device)
     n_iter_r = torch.zeros_like(active_r)
@@ -201,23 +205,17 @@ def lloyd(
         if not len(active_r):
             break
     cluster_rn = assign(points, centres_rkd)
-    inertias = [squared_error(points, *start) for start in zip(cluster_rn, centres_rkd, strict=True)]
-    best = min(range(len(inertias)), key=inertias.__getitem__)
-    return centres_rkd[best] + points.mean_d, cluster_rn[best], inertias[best], int(n_iter_r[best])
+    inertias = [total(points, own_distances(points, *start)) for start in zip(cluster_rn, centres_rkd, strict=True)]
+    return centres_rkd, cluster_rn, inertias, n_iter_r
 
 
 def means(points: Points, cluster_rn: Tensor, centres_rkd: Tensor) -> Tensor:
     """Return the mean of every cluster; empty ones are set on the free rows farthest from their own centres."""
-    n_starts, n_clusters, n_features = centres_rkd.shape
-    total_rke = torch.zeros(n_starts, n_clusters, n_features + 1, dtype=WIDE, device=centres_rkd.device)
+    total_rke = F.pad(torch.zeros_like(centres_rkd, dtype=WIDE), (0, 1))
     for rows, x_bd in points.blocks():
-        # The column of ones counts the rows: sums and counts are one reduction. A GPU adds in no fixed order; in
-        # float64 that is too small to be seen once the mean is rounded to float32.
-        x_be = F.pad(x_bd, (0, 1), value=1.0).to(WIDE)
         for total_ke, cluster_b in zip(total_rke, cluster_rn[:, rows], strict=True):
-            total_ke.index_add_(0, cluster_b, x_be)
-    total_rke = points.shards.all_reduce(total_rke)
-    sum_rkd, count_rk1 = total_rke[..., :-1], total_rke[..., -1:]
+            total_ke += cluster_sums(x_bd, cluster_b, len(total_ke))
+    sum_rkd, count_rk1 = points.shards.all_reduce(total_rke).tensor_split([-1], dim=-1)
     mean_rkd = torch.where(count_rk1 > 0, (sum_rkd / count_rk1.clamp_min(1)).to(centres_rkd), centres_rkd)
     is_empty_rk = count_rk1[..., 0] == 0
     for r in is_empty_rk.any(1).nonzero().flatten().tolist():
@@ -227,14 +225,22 @@ def means(points: Points, cluster_rn: Tensor, centres_rkd: Tensor) -> Tensor:
     return mean_rkd
 
 
+def cluster_sums(x_bd: Tensor, cluster_b: Tensor, n_clusters: int) -> Tensor:
+    """Return as ke the sum of every cluster's rows and, last, their number."""
+    count_k = cluster_b.bincount(minlength=n_clusters)
+    # A bag is summed in the order of its rows on any device; `index_add_` is slower, and on a GPU has no fixed order.
+    sum_kd = F.embedding_bag(cluster_b.argsort(stable=True), x_bd, count_k.cumsum(0) - count_k, mode="sum")
+    return torch.cat([sum_kd.to(WIDE), count_k[:, None]], 1)
+
+
 def own_distances(points: Points, cluster_n: Tensor, centres_kd: Tensor) -> Tensor:
     """Return the squared distance of each row to the centre of its cluster, exact also where it is nearly 0."""
     return torch.cat([(x_bd - centres_kd[cluster_n[rows]]).square().sum(1) for rows, x_bd in points.blocks()])
 
 
-def squared_error(points: Points, cluster_n: Tensor, centres_kd: Tensor) -> float:
-    """Return the inertia: the squared distances to the own centre, summed over all shards."""
-    return float(points.shards.all_reduce(own_distances(points, cluster_n, centres_kd).sum(dtype=WIDE)))
+def total(points: Points, value_n: Tensor) -> float:
+    """Return the sum of a value over the rows of all shards."""
+    return float(points.shards.all_reduce(value_n.sum(dtype=WIDE)))
 
 
 def farthest(points: Points, cluster_n: Tensor, centres_kd: Tensor, n_wanted: int) -> Tensor:
@@ -262,17 +268,16 @@ def add_centres(
     chosen = []
     for k in range(n_clusters):
         new_rd = centres_rkd[:, k] if k < n_given else _draw(points, distance_rn, n_candidates if k else 1, generator)
-        for rows, x_bd in points.blocks():
-            distance_rn[:, rows] = _distances_with(new_rd[:, None], x_bd, distance_rn[:, rows])[:, 0]
+        for rows, _ in points.blocks():
+            distance_rn[:, rows] = _distances_with(new_rd[:, None], points, rows, distance_rn)[:, 0]
         chosen.append(new_rd)
     return torch.stack(chosen, 1)
 
 
-def _distances_with(new_rjd: Tensor, x_bd: Tensor, distance_rb: Tensor) -> Tensor:
+def _distances_with(new_rjd: Tensor, points: Points, rows: slice, distance_rn: Tensor) -> Tensor:
     """Return as rjb the squared distance of each row to its nearest centre if centre j were added."""
-    product_rjb = new_rjd @ x_bd.T
-    new_rjb = x_bd.square().sum(1) - 2 * product_rjb + new_rjd.square().sum(-1, keepdim=True)
-    return torch.minimum(new_rjb.clamp_min(0), distance_rb[:, None])
+    new_rjb = new_rjd.square().sum(-1, keepdim=True) - 2 * (new_rjd @ points.x_nd[rows].T) + points.norm_n[rows]
+    return torch.minimum(new_rjb.clamp_min(0), distance_rn[:, None, rows])
 
 
 def _draw(points: Points, distance_rn: Tensor, n_candidates: int, generator: torch.Generator) -> Tensor:
@@ -280,8 +285,7 @@ def _draw(points: Points, distance_rn: Tensor, n_candidates: int, generator: tor
     shards, is_free_n = points.shards, points.label_n < 0
     # The tiny weights vanish in float64 beside any distance: they only count when every free row lies on a centre
     # (then any free row will do), or when no row is free (then any row).
-    weight_rn = (distance_rn.to(WIDE).nan_to_num(posinf=1.0) + 1e-100) * is_free_n + 1e-200
-    cumulative_rn = weight_rn.cumsum(1)
+    cumulative_rn = ((distance_rn.to(WIDE).nan_to_num(posinf=1.0) + 1e-100) * is_free_n + 1e-200).cumsum(1)
     end_sr = F.pad(shards.gather(cumulative_rn[:, -1]).cumsum(0), (0, 0, 1, 0))
     start_r1, end_r1 = end_sr[shards.rank][:, None], end_sr[shards.rank + 1][:, None]
     ticket_rj = torch.rand(len(distance_rn), n_candidates, dtype=WIDE, generator=generator).to(end_sr) * end_sr[-1:].T
@@ -290,8 +294,7 @@ def _draw(points: Points, distance_rn: Tensor, n_candidates: int, generator: tor
     drawn_rjd = shards.all_reduce(points.x_nd[row_rj] * is_here_rj[..., None])
     if n_candidates == 1:
         return drawn_rjd[:, 0]
-    left = [
-        _distances_with(drawn_rjd, x_bd, distance_rn[:, rows]).sum(-1, dtype=WIDE) for rows, x_bd in points.blocks()
-    ]
+    nearest = (_distances_with(drawn_rjd, points, rows, distance_rn) for rows, _ in points.blocks())
+    left = [nearest_rjb.sum(-1, dtype=WIDE) for nearest_rjb in nearest]
     best_r = shards.all_reduce(torch.stack(left).sum(0)).argmin(1)
     return drawn_rjd[torch.arange(len(best_r), device=best_r.device), best_r]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from nngcd.clustering.kmeans import (
@@ -22,11 +20,12 @@ from nngcd.clustering.kmeans import (
     Shards,
     add_centres,
     check_settings,
+    cluster_sums,
     lloyd,
     nearest_clusters,
     prepare,
     scores,
-    squared_error,
+    total,
 )
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.seeds import torch_generator
@@ -46,10 +45,10 @@ class SemiSupervisedKMeans(Centroids):
     _: KW_ONLY
     init: Literal["matched", "published"] = "matched"
     """How the first centres are found: `published` takes the means of the labelled classes and draws the others by
-    k-means++ among unlabelled rows; `matched` runs plain k-means and gives each labelled class the cluster that
-    matches it best."""
+    k-means++ among unlabelled rows. `matched` tries the same starts, and as many more: each is a plain k-means of all
+    rows, in which a labelled class is given the cluster that holds most of it."""
     n_init: int = 10
-    """Starts, the one with the least inertia is kept; of plain k-means if `matched`. GCD's scripts use 100."""
+    """Starts of each kind; of all, the one with the least inertia at the end is kept. GCD's scripts use 100."""
     max_iter: int = 200
     tol: float = 1e-4
     """A start has settled when (sum over the centres of how far each moved)^2 is at most this, as in GCD's code, which
@@ -79,28 +78,27 @@ class SemiSupervisedKMeans(Centroids):
         mean_cd = class_means(points)
         if len(mean_cd) > self.n_clusters:
             raise ConfigError("n_clusters", self.n_clusters, f"must be at least the {len(mean_cd)} labelled classes")
-        limit = self.tol * (_variance(points) if self.init == "matched" else 1)
-        found = lloyd(
-            points,
-            self._first_centres(points, mean_cd),
-            lambda move_rk: move_rk.sum(1).square() <= limit,
-            self.max_iter,
-            self._assign(),
-        )
-        self.cluster_centers_, self.labels_, self.inertia_, self.n_iter_ = found
+        limit = self.tol * (total(points, points.norm_n) / points.n_total if self.init == "matched" else 1)
+        first_rkd = self._first_centres(points, mean_cd)
+        assign = nearest_clusters if self.size_limit is None else partial(balanced_clusters, size_limit=self.size_limit)
+        starts = lloyd(points, first_rkd, lambda move_rk: move_rk.sum(1).square() <= limit, self.max_iter, assign)
+        self._keep_best(points, starts)
         return self
 
     def _first_centres(self, points: Points, mean_cd: Tensor) -> Tensor:
+        if self.init not in ("matched", "published"):
+            raise ConfigError("init", self.init, "must be matched or published")
+        generator = torch_generator(self.random_state, "semi-supervised k-means++")
+        published_rkd = add_centres(points, mean_cd.repeat(self.n_init, 1, 1), self.n_clusters, generator)
         if self.init == "published":
-            generator = torch_generator(self.random_state, "semi-supervised k-means++")
-            return add_centres(points, mean_cd.repeat(self.n_init, 1, 1), self.n_clusters, generator)
-        if self.init == "matched":
-            plain = KMeans(self.n_clusters, n_init=self.n_init, random_state=self.random_state)
-            return matched_centres(points, mean_cd, plain)[None]
-        raise ConfigError("init", self.init, "must be matched or published")
-
-    def _assign(self) -> Callable[[Points, Tensor], Tensor]:
-        return nearest_clusters if self.size_limit is None else partial(balanced_clusters, size_limit=self.size_limit)
+            return published_rkd
+        plain = KMeans(self.n_clusters, n_init=self.n_init, random_state=self.random_state)
+        free = points._replace(label_n=torch.full_like(points.label_n, -1))
+        centres_rkd, cluster_rn, _, _ = plain.fit_starts(free)
+        plain_starts = zip(centres_rkd, cluster_rn, strict=True)
+        return torch.cat(
+            [torch.stack([matched_centres(points, mean_cd, *start) for start in plain_starts]), published_rkd]
+        )
 
     def _check_size_limit(self, points: Points) -> None:
         if self.size_limit is None:
@@ -122,8 +120,7 @@ def class_means(points: Points) -> Tensor:
     total_ce = torch.zeros(n_old, len(points.mean_d) + 1, dtype=WIDE, device=points.x_nd.device)
     for rows, x_bd in points.blocks():
         is_labelled_b = points.label_n[rows] >= 0
-        x_me = F.pad(x_bd[is_labelled_b], (0, 1), value=1.0).to(WIDE)
-        total_ce.index_add_(0, points.label_n[rows][is_labelled_b], x_me)
+        total_ce += cluster_sums(x_bd[is_labelled_b], points.label_n[rows][is_labelled_b], n_old)
     total_ce = points.shards.all_reduce(total_ce)
     missing = (total_ce[:, -1] == 0).nonzero().flatten().tolist()
     if missing:
@@ -131,8 +128,8 @@ def class_means(points: Points) -> Tensor:
     return (total_ce[:, :-1] / total_ce[:, -1:]).to(points.x_nd)
 
 
-def matched_centres(points: Points, mean_cd: Tensor, plain: KMeans) -> Tensor:
-    """Return centres_kd of plain k-means of all rows, reordered so that centre k < n_old is that of class k.
+def matched_centres(points: Points, mean_cd: Tensor, plain_kd: Tensor, cluster_n: Tensor) -> Tensor:
+    """Return the centres of plain k-means of all rows, reordered so that centre k < n_old is that of class k.
 
     Plain k-means sees where all rows lie, so that new classes start in their middle; k-means++ given the old means
     starts them on single rows, often two in one class and none in another.
@@ -143,19 +140,33 @@ def matched_centres(points: Points, mean_cd: Tensor, plain: KMeans) -> Tensor:
     is then too many: of those left over, the one is dropped whose rows lose least by going to their next nearest
     centre, typically half of a class that k-means had cut in two.
     """
-    free = points._replace(label_n=torch.full_like(points.label_n, -1))
-    plain.fit_points(free)
-    centres_kd = plain.cluster_centers_ - points.mean_d
-    cluster_c = _matched_clusters(points, plain, len(mean_cd))
-    old_cd = torch.where((cluster_c >= 0)[:, None], centres_kd[cluster_c], mean_cd)
-    is_left_k = torch.ones(plain.n_clusters, dtype=torch.bool, device=cluster_c.device)
+    cluster_c = _matched_clusters(points, cluster_n, len(plain_kd), len(mean_cd))
+    old_cd = torch.where((cluster_c >= 0)[:, None], plain_kd[cluster_c], mean_cd)
+    is_left_k = torch.ones(len(plain_kd), dtype=torch.bool, device=cluster_c.device)
     is_left_k[cluster_c[cluster_c >= 0]] = False
-    centres_kd = torch.cat([old_cd, centres_kd[is_left_k]])
-    while len(centres_kd) > plain.n_clusters:
-        cost_k = _removal_costs(points, centres_kd)[len(mean_cd) :]
-        drop = len(mean_cd) + int(cost_k.argmin())
-        centres_kd = torch.cat([centres_kd[:drop], centres_kd[drop + 1 :]])
-    return centres_kd
+    return drop_centres(points, torch.cat([old_cd, plain_kd[is_left_k]]), len(mean_cd), len(plain_kd))
+
+
+def drop_centres(points: Points, centres_kd: Tensor, n_old: int, n_clusters: int) -> Tensor:
+    """Return the centres without those new ones whose loss makes free rows' squared distances grow least, one by one.
+
+    Each row's nearest two centres are kept in mind, and looked for again only when one of the two is dropped.
+    """
+    score_n2 = points.x_nd.new_zeros(len(points.x_nd), 2)
+    centre_n2 = torch.zeros_like(score_n2, dtype=torch.long)
+    is_dropped_k = torch.zeros(len(centres_kd), dtype=torch.bool, device=centres_kd.device)
+    is_stale_n = points.label_n < 0
+    for _ in range(len(centres_kd) - n_clusters):
+        for row_b in torch.split(is_stale_n.nonzero().flatten(), points.block_size):
+            score_bk = scores(points.x_nd[row_b], centres_kd[None])[:, 0].masked_fill(is_dropped_k, -torch.inf)
+            score_n2[row_b], centre_n2[row_b] = score_bk.topk(2)
+        cost_k = torch.zeros(len(centres_kd), dtype=WIDE, device=centres_kd.device)
+        cost_k.index_add_(0, centre_n2[:, 0], 2 * (score_n2[:, 0] - score_n2[:, 1]).to(WIDE))
+        cost_k = points.shards.all_reduce(cost_k).masked_fill(is_dropped_k, torch.inf)
+        drop = n_old + int(cost_k[n_old:].argmin())
+        is_dropped_k[drop] = True
+        is_stale_n = (centre_n2 == drop).any(1) & (points.label_n < 0)
+    return centres_kd[~is_dropped_k]
 
 
 def balanced_clusters(points: Points, centres_rkd: Tensor, *, size_limit: int) -> Tensor:
@@ -201,22 +212,15 @@ def _as_labels(y: Rows, n_rows: int) -> Tensor:
     return label_n.long()
 
 
-def _variance(points: Points) -> float:
-    """Return the mean squared distance of the rows from their mean."""
-    return (
-        squared_error(points, torch.zeros_like(points.label_n), torch.zeros_like(points.mean_d)[None]) / points.n_total
-    )
-
-
-def _matched_clusters(points: Points, plain: KMeans, n_old: int) -> Tensor:
+def _matched_clusters(points: Points, cluster_n: Tensor, n_clusters: int, n_old: int) -> Tensor:
     """Return the cluster with at least half of a class's labelled rows, for each class; -1 where there is none.
 
     The Hungarian matching settles who gets a cluster that is the best for several classes.
     """
     is_labelled_n = points.label_n >= 0
-    cell_m = plain.labels_[is_labelled_n] * n_old + points.label_n[is_labelled_n]
-    count_m = points.shards.all_reduce(cell_m.bincount(minlength=plain.n_clusters * n_old)).cpu().numpy()
-    count_kc = count_m.reshape(plain.n_clusters, n_old)
+    cell_m = cluster_n[is_labelled_n] * n_old + points.label_n[is_labelled_n]
+    count_m = points.shards.all_reduce(cell_m.bincount(minlength=n_clusters * n_old)).cpu().numpy()
+    count_kc = count_m.reshape(n_clusters, n_old)
     cluster, class_ = (np.repeat(ids, count_m) for ids in np.indices(count_kc.shape).reshape(2, -1))
     class_k = match_clusters(cluster, class_)
     matched_k = np.flatnonzero(class_k != UNMATCHED)
@@ -224,13 +228,3 @@ def _matched_clusters(points: Points, plain: KMeans, n_old: int) -> Tensor:
     cluster_c = np.full(n_old, UNMATCHED)
     cluster_c[class_k[matched_k[is_enough_k]]] = matched_k[is_enough_k]
     return torch.from_numpy(cluster_c).to(points.x_nd.device)
-
-
-def _removal_costs(points: Points, centres_kd: Tensor) -> Tensor:
-    """Return by how much the squared distances of free rows grow when a centre is taken away, for each centre."""
-    cost_k = torch.zeros(len(centres_kd), dtype=WIDE, device=centres_kd.device)
-    for rows, x_bd in points.blocks():
-        is_free_b = points.label_n[rows] < 0
-        score_b2, centre_b2 = scores(x_bd[is_free_b], centres_kd[None])[:, 0].topk(2)
-        cost_k.index_add_(0, centre_b2[:, 0], 2 * (score_b2[:, 0] - score_b2[:, 1]).to(WIDE))
-    return points.shards.all_reduce(cost_k)

@@ -39,6 +39,22 @@ Next:
 """
 
 
+def new_folder(path: Path) -> Path:
+    """Return a new empty folder; when the name is taken, `-2`, `-3`, … is added, never anything overwritten."""
+    if path.name in ("", ".."):
+        raise ConfigError("--out", str(path), "is an existing folder; name a new one, for example runs/first")
+    candidate, n = path, 1
+    while True:
+        try:
+            candidate.mkdir(parents=True)
+            return candidate
+        except FileExistsError:
+            n += 1
+            candidate = path.with_name(f"{path.name}-{n}")
+        except OSError as error:
+            raise ResourceError(f"cannot create {candidate}: {error.strerror}. Choose another --out.") from None
+
+
 @dataclass(frozen=True, slots=True)
 class RunFolder:
     """Where one run keeps everything; the properties name its files."""
@@ -47,21 +63,10 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path) -> RunFolder:
-        """Return a new empty folder; when the name is taken, `-2`, `-3`, … is added, never anything overwritten."""
-        if path.name in ("", ".."):
-            raise ConfigError("--out", str(path), "is an existing folder; name a new one, for example runs/first")
-        candidate, n = path, 1
-        while True:
-            try:
-                candidate.mkdir(parents=True)
-                break
-            except FileExistsError:
-                n += 1
-                candidate = path.with_name(f"{path.name}-{n}")
-            except OSError as error:
-                raise ResourceError(f"cannot create {candidate}: {error.strerror}. Choose another --out.") from None
-        write_text(candidate / "README.txt", README.format(run=candidate.name))
-        return cls(candidate)
+        """Return the folder of a new run (see `new_folder`)."""
+        folder = new_folder(path)
+        write_text(folder / "README.txt", README.format(run=folder.name))
+        return cls(folder)
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -77,7 +82,6 @@ class RunFolder:
 
     config = property(lambda self: self.path / "config.yaml")
     k = property(lambda self: self.path / "k.json")
-    k_figure = property(lambda self: self.path / "k.svg")
     environment = property(lambda self: self.path / "environment.json")
     manifest = property(lambda self: self.path / "data" / "manifest.parquet")
     split = property(lambda self: self.path / "data" / "split.csv")

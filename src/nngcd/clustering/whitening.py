@@ -1,0 +1,76 @@
+"""Features in which images of one class differ as little as they can: what labelled classes teach about new ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from sklearn.covariance import ledoit_wolf
+from torch import Tensor
+
+from nngcd.clustering.kmeans import Rows, as_rows
+from nngcd.core.errors import DataError
+
+MAX_FEATURES = 128
+LEAST_VARIANCE = 1e-6
+"""Share of the mean variance within classes that a direction is taken to have at least: none is blown up for ever."""
+
+
+def whitened_within_classes(features_nd: Rows, labels_n: Rows) -> Tensor:
+    """Return unit rows in which the images of a labelled class spread the same in all directions.
+
+    Directions in which images of one class differ (pose, light, handwriting) are no help in telling classes apart, and
+    much the same ones are no help for new classes; here they count for less. Within-class covariance normalisation
+    (Hatch, Kajarekar & Stolcke, Interspeech 2006), with Ledoit & Wolf's shrinkage because labelled images are few, on
+    the main directions of the unit features.
+
+    Args:
+        features_nd: (n, d) features; only their directions count.
+        labels_n: (n,) label of each image, -1 for unlabelled.
+
+    Returns:
+        (n, at most MAX_FEATURES) rows of length 1. With fewer than 2 classes of 2 labelled images, there is nothing to
+        learn from: then it is `main_directions`.
+
+    Raises:
+        DataError: the features hold NaN or infinite values.
+    """
+    x_nd = main_directions(features_nd)
+    map_de = whitening_map(x_nd, labels_n)
+    return x_nd.float() if map_de is None else F.normalize(x_nd @ map_de).float()
+
+
+def main_directions(features_nd: Rows) -> Tensor:
+    """Return the unit features less their mean in their MAX_FEATURES main directions (all, if there are fewer)."""
+    unit_nd = F.normalize(as_rows(features_nd).double())
+    if not torch.isfinite(unit_nd.sum(0)).all():
+        raise DataError("the features hold NaN or infinite values; leave those rows out or mend them")
+    unit_nd = unit_nd - unit_nd.mean(0)
+    if unit_nd.shape[1] <= MAX_FEATURES:
+        return unit_nd
+    direction_de = torch.linalg.eigh(unit_nd.T @ unit_nd).eigenvectors[:, -MAX_FEATURES:]
+    return torch.mm(unit_nd, direction_de)
+
+
+def whitening_map(x_nd: Tensor, labels_n: Rows) -> Tensor | None:
+    """Return the inverse root of the covariance of labelled rows about the means of their classes; None if unknown."""
+    rest_md = _rest_within_classes(x_nd.numpy(), np.asarray(torch.as_tensor(labels_n).cpu()))
+    if rest_md is None or not rest_md.any():
+        return None
+    covariance_dd, _ = ledoit_wolf(rest_md, assume_centered=True)
+    variance_e, direction_de = np.linalg.eigh(covariance_dd)
+    variance_e = np.maximum(variance_e, LEAST_VARIANCE * variance_e.mean())
+    return torch.from_numpy(direction_de / np.sqrt(variance_e))
+
+
+def _rest_within_classes(x_nd: NDArray[np.float64], labels_n: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    """Return the labelled rows less the mean of their class, without classes of one row; None with under 2 classes."""
+    x_md, class_m = x_nd[labels_n >= 0], np.unique(labels_n[labels_n >= 0], return_inverse=True)[1]
+    size_c = np.bincount(class_m)
+    if (size_c > 1).sum() < 2:
+        return None
+    sum_cd = np.zeros((len(size_c), x_md.shape[1]))
+    np.add.at(sum_cd, class_m, x_md)
+    rest_md: NDArray[np.float64] = (x_md - (sum_cd / size_c[:, None])[class_m])[size_c[class_m] > 1]
+    return rest_md

@@ -1,0 +1,46 @@
+"""Only the number of categories: of images that were never sorted, or of a finished run's features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from nngcd.choosing_k import estimated_k
+from nngcd.clustering.estimate_k import KEstimate
+from nngcd.core.errors import DataError
+from nngcd.core.files import read_table, read_tensors
+from nngcd.core.progress import Progress
+from nngcd.core.run_folder import RunFolder
+from nngcd.datasets.split import Split
+from nngcd.pipeline import cached_views, centre_view_features, prepare
+from nngcd.settings import Settings
+
+
+def estimate_of_images(
+    split: Split, settings: Settings, *, method: str, cache: Path | None, progress: Progress
+) -> KEstimate:
+    """Return the number of categories of a split, judged by the untrained backbone's features."""
+    job = prepare(split, settings)
+    features_nd = centre_view_features(job, cached_views(job, cache=cache, progress=progress), progress)
+    return estimated_k(
+        features_nd, split.labels, k_range=settings.k_range, seed=settings.seed, method=method, progress=progress
+    )
+
+
+def estimate_of_run(run: RunFolder, settings: Settings, *, method: str, progress: Progress) -> KEstimate:
+    """Return the number of categories of a run's images, judged by its trained features.
+
+    These were trained to fall into the run's K clusters, so the number leans towards that K.
+
+    Raises:
+        DataError: the run is not finished.
+    """
+    if not run.is_complete:
+        raise DataError(f"{run.path} is not finished. Finish it first: nngcd fit --resume {run.path}")
+    features_nd = read_tensors(run.features)[0]["features_nd"].float()
+    given = read_table(run.manifest)["label_given"].astype("category")
+    labels = given.cat.codes.to_numpy().astype(np.int64)
+    return estimated_k(
+        features_nd, labels, k_range=settings.k_range, seed=settings.seed, method=method, progress=progress
+    )

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from nngcd.clustering.estimate_k import KEstimate
+from nngcd.figures.k_curve import _Axis, k_curve
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def estimate(curve, **more):
+    facts = {"k": 5, "low": 4, "high": 6, "method": "pairs", "confidence": "fair", "reason": "a < b & c", "is_at_edge": False}
+    return KEstimate(**facts | more, curve=tuple(curve))
+
+
+def test_the_curve_is_well_formed_and_says_the_number():
+    root = ET.fromstring(k_curve(estimate([(k, 1 / (1 + abs(k - 5))) for k in range(2, 10)])))
+    texts = [element.text for element in root.iter(f"{SVG}text")]
+    assert texts[0] == "5 categories (4 to 6), confidence fair"
+    assert "method pairs: a < b & c" in texts
+    assert len(list(root.iter(f"{SVG}circle"))) == 8
+
+
+def test_the_interval_lies_where_its_numbers_are():
+    root = ET.fromstring(k_curve(estimate([(k, float(k)) for k in range(2, 9)])))
+    points = next(root.iter(f"{SVG}polyline")).get("points").split()
+    x_of = {k: float(point.split(",")[0]) for k, point in zip(range(2, 9), points, strict=True)}
+    band = list(root.iter(f"{SVG}rect"))[1]
+    assert float(band.get("x")) == pytest.approx(x_of[4], abs=2)
+    assert float(band.get("x")) + float(band.get("width")) == pytest.approx(x_of[6], abs=2)
+
+
+@pytest.mark.parametrize("curve", [[(5, 1.0)], [(4, 0.0), (5, 0.0)], [(k, -0.1 * k) for k in range(2, 500)]])
+def test_odd_curves_are_drawn_too(curve):
+    ET.fromstring(k_curve(estimate(curve)))
+
+
+def test_ticks_are_round_numbers():
+    assert _Axis(2, 9, 0, 1).ticks(whole=True) == [2, 4, 6, 8]
+    assert _Axis(100, 400, 0, 1).ticks(whole=True) == [100, 150, 200, 250, 300, 350, 400]
