@@ -10,9 +10,8 @@ from nngcd.figures.k_curve import _Axis, k_curve
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def estimate(curve, **more):
-    facts = {"k": 5, "low": 4, "high": 6, "method": "pairs", "confidence": "fair", "reason": "a < b & c", "is_at_edge": False}
-    return KEstimate(**facts | more, curve=tuple(curve))
+def estimate(curve):
+    return KEstimate(5, 4, 6, tuple(curve), "pairs", "fair", "a < b & c", is_at_edge=False)
 
 
 def test_the_curve_is_well_formed_and_says_the_number():

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nngcd.clustering.estimate_k import KEstimate, estimate_k
+from nngcd.clustering.estimate_k import KEstimate, Method, estimate_k
 from nngcd.core.errors import ConfigError, DataError, NngcdWarning
 from nngcd.core.progress import Progress
 from nngcd.datasets.split import Split
@@ -48,7 +48,7 @@ def estimated_k(
     *,
     k_range: tuple[int, int] | None,
     seed: int,
-    method: str = "auto",
+    method: Method = "auto",
     progress: Progress,
 ) -> KEstimate:
     """Return the number of categories as the features of all images and the labels of some tell it."""

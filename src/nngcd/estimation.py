@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from nngcd.choosing_k import estimated_k
-from nngcd.clustering.estimate_k import KEstimate
+from nngcd.clustering.estimate_k import KEstimate, Method
 from nngcd.core.errors import DataError
 from nngcd.core.files import read_table, read_tensors
 from nngcd.core.progress import Progress
@@ -18,7 +18,7 @@ from nngcd.settings import Settings
 
 
 def estimate_of_images(
-    split: Split, settings: Settings, *, method: str, cache: Path | None, progress: Progress
+    split: Split, settings: Settings, *, method: Method, cache: Path | None, progress: Progress
 ) -> KEstimate:
     """Return the number of categories of a split, judged by the untrained backbone's features."""
     job = prepare(split, settings)
@@ -28,7 +28,7 @@ def estimate_of_images(
     )
 
 
-def estimate_of_run(run: RunFolder, settings: Settings, *, method: str, progress: Progress) -> KEstimate:
+def estimate_of_run(run: RunFolder, settings: Settings, *, method: Method, progress: Progress) -> KEstimate:
     """Return the number of categories of a run's images, judged by its trained features.
 
     These were trained to fall into the run's K clusters, so the number leans towards that K.

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
-from nngcd.clustering.estimate_k import KEstimate, estimate_k
-from nngcd.clustering.k_scores import count_pairs, same_class_share, size_spread
+from nngcd.clustering.estimate_k import KEstimate, Method, estimate_k
 from nngcd.core.errors import ConfigError, DataError
 
 
@@ -27,33 +28,6 @@ def check(estimate: KEstimate):
     assert estimate.reason
 
 
-def test_share_of_pairs_by_hand():
-    # Classes of 2: the labelled 0, 1 and the unlabelled 2. Clusters {0, 0}, {1, 1}, {2, 2}: R = 1, Q = 0, J = 3 / 15.
-    pairs = count_pairs(np.array([0, 0, 1, 1, 2, 2]), np.array([0, 0, 1, 1, -1, -1]))
-    assert pairs.joined == pytest.approx(3 / 15)
-    assert same_class_share(pairs, np.array([2.0, 2.0]), np.ones(2)) == pytest.approx(3 / 15)
-
-
-def test_share_of_pairs_does_not_need_clusters_that_are_classes():
-    # 30 clusters, each the home of two of the 60 classes; three in ten images are in a random cluster.
-    rng = np.random.default_rng(0)
-    truth = np.repeat(np.arange(60), 40)
-    cluster = np.where(rng.random(2400) < 0.7, truth // 2, rng.integers(0, 30, 2400))
-    shares = []
-    for _ in range(100):
-        old = rng.permutation(60)[:30]
-        label_c = np.full(60, -1)
-        label_c[old] = np.arange(30)
-        shares.append(same_class_share(count_pairs(cluster, label_c[truth]), np.full(30, 40.0), np.ones(30)))
-    assert 1 / np.mean(shares) == pytest.approx(2399 / 39, rel=0.05)
-
-
-def test_spread_of_equal_classes_is_one_and_of_sampled_ones_nearly():
-    assert size_spread(np.full(8, 5.0), np.ones(8), n_images=80, share=1 / 16) == 1
-    counts = np.random.default_rng(0).binomial(40, 0.25, 500).astype(float)
-    assert size_spread(counts, np.ones(500), n_images=40_000, share=1 / 1000) == pytest.approx(1, abs=0.02)
-
-
 @pytest.mark.parametrize(
     "blobs",
     [
@@ -72,6 +46,60 @@ def test_number_of_blobs_is_found(blobs):
         assert estimate.method == "pairs"
         assert estimate.k == pytest.approx(blobs["n_classes"], rel=1 / 3)
     assert np.mean([estimate.k for estimate in found]) == pytest.approx(blobs["n_classes"], rel=0.12)
+
+
+@pytest.mark.parametrize("method", ["accuracy", "hold-out", "silhouette"])
+def test_the_other_ways_find_well_separated_blobs(method):
+    x, y = make_blobs(0, n_classes=12, n_old=6, separation=1.5)
+    calls = []
+    estimate = estimate_k(x, y, method=method, progress=lambda done, total: calls.append((done, total)))
+    check(estimate)
+    assert estimate.method == method
+    assert estimate.k == pytest.approx(12, abs=1)
+    assert estimate.confidence != "good"
+    assert calls[-1][0] == calls[-1][1]
+    assert estimate == estimate_k(x, y, method=method)
+    within = estimate_k(x, y, method=method, k_range=(8, 10))
+    assert all(8 <= k <= 10 for k, _ in within.curve)
+
+
+@pytest.mark.parametrize("method", ["pairs", "accuracy", "hold-out"])
+def test_ways_that_need_labels_say_so(method):
+    x, y = make_blobs(0)
+    with pytest.raises(ConfigError, match="label more images"):
+        estimate_k(x, np.full_like(y, -1), method=method)
+
+
+@pytest.mark.parametrize(
+    ("method", "tolerance"), [("pairs", 0.15), ("accuracy", 0.25), ("hold-out", 0.25), ("silhouette", 0.15)]
+)
+@pytest.mark.parametrize("n_classes", [8, 20])
+def test_every_method_finds_blobs_apart(method, tolerance, n_classes):
+    calls = []
+    x, y = make_blobs(0, n_classes=n_classes, n_old=n_classes // 2, separation=1.5, n_images=20)
+    estimate = estimate_k(x, y, method=method, progress=lambda done, total: calls.append((done, total)))
+    check(estimate)
+    assert estimate.method == method
+    assert estimate.k == pytest.approx(n_classes, rel=tolerance)
+    done, total = zip(*calls, strict=True)
+    assert list(done) == sorted(set(done))
+    assert set(total) == {done[-1]}
+
+
+@pytest.mark.parametrize("method", ["accuracy", "hold-out", "silhouette"])
+def test_every_method_keeps_the_range_and_is_deterministic(method):
+    x, y = make_blobs(0, n_classes=12, n_old=6, n_images=15)
+    estimate = estimate_k(x, y, method=method, k_range=(8, 11), seed=3)
+    check(estimate)
+    assert {k for k, _ in estimate.curve} <= set(range(8, 12))
+    assert estimate == estimate_k(x, y, method=method, k_range=(8, 11), seed=3)
+
+
+def test_range_above_every_level_of_neighbours_still_gives_an_estimate():
+    x, y = make_blobs(0, n_classes=6, n_old=3, n_images=10)
+    estimate = estimate_k(x, y, method="hold-out", k_range=(40, 44))
+    check(estimate)
+    assert (estimate.method, estimate.low >= 40, estimate.high <= 44) == ("silhouette", True, True)
 
 
 def test_more_overlap_is_less_sure():
@@ -115,22 +143,33 @@ def test_range_is_kept_and_its_edge_is_told():
     assert estimate_k(x, y, k_range=(12, 12)).k == 12
 
 
+@pytest.mark.parametrize("method", get_args(Method))
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 5, 8])
-@pytest.mark.parametrize("n_old", [0, 1, 3])
-def test_tiny_data(n_rows, n_old):
+@pytest.mark.parametrize("n_old", [0, 1, 2, 3])
+def test_tiny_data(n_rows, n_old, method):
     x = np.random.default_rng(0).normal(size=(n_rows, 4))
     y = (
         np.where(np.arange(n_rows) < n_rows - 1, np.arange(n_rows) % max(n_old, 1), -1)
         if n_old
         else np.full(n_rows, -1)
     )
-    estimate = estimate_k(x, y)
+    try:
+        estimate = estimate_k(x, y, method=method)
+    except ConfigError as error:
+        assert "label more images" in str(error)
+        assert method in ("pairs", "accuracy", "hold-out")
+        return
     check(estimate)
     assert 1 <= estimate.k <= n_rows
 
 
-def test_equal_images_give_an_estimate():
-    check(estimate_k(np.ones((30, 4)), np.arange(30) % 5))
+@pytest.mark.parametrize("method", get_args(Method))
+def test_equal_images_give_an_estimate(method):
+    check(estimate_k(np.ones((30, 4)), np.arange(30) % 5, method=method))
+    check(estimate_k(np.ones((30, 4)), np.where(np.arange(30) % 2, np.arange(30) % 5, -1), method=method))
+
+
+def test_equal_images_without_labels_give_an_estimate():
     check(estimate_k(np.zeros((30, 4)), np.full(30, -1)))
 
 
@@ -140,6 +179,12 @@ def test_mistakes_are_named():
         estimate_k(x, y, k_range=(2, 8))
     with pytest.raises(ConfigError, match="fewest"):
         estimate_k(x, y, k_range=(9, 8))
+    with pytest.raises(ConfigError, match="Did you mean 'hold-out'"):
+        estimate_k(x, y, method="holdout")
+    with pytest.raises(ConfigError, match=r"auto, pairs, accuracy, hold-out, silhouette.*mean 'pairs'"):
+        estimate_k(x, y, method="pair")
+    with pytest.raises(ConfigError, match="needs 3 classes with 2 labelled images each, got 2"):
+        estimate_k(x, np.where(y < 2, y, -1), method="pairs")
     with pytest.raises(DataError, match="integers"):
         estimate_k(x, y[:-1])
     with pytest.raises(DataError, match="NaN"):

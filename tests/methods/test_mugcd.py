@@ -21,11 +21,6 @@ def test_two_stages_each_with_its_own_epochs(task):
     contrastive, taught = range(20), range(20, 30)
     stages = [method.stage(epoch, 30) for epoch in (0, 19, 20, 29)]
     assert stages == [contrastive, contrastive, taught, taught]
-        range(20),
-        range(20),
-        range(20, 30),
-        range(20, 30),
-    ]
     assert make(task, contrastive_share=0.0).stage(0, 30) == range(30)
 
 

@@ -36,25 +36,27 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     Example:  nngcd estimate-k my_images/
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
+    from nngcd.clustering.estimate_k import checked_method
     from nngcd.core.run_folder import RunFolder, new_folder
     from nngcd.datasets import open_dataset
     from nngcd.estimation import estimate_of_images, estimate_of_run
     from nngcd.run_files import write_estimate
     from nngcd.settings import resolve
 
+    way = checked_method(method)
     flags = {"data": data, "dataset": dataset, "backbone": backbone, "seed": seed, "workers": workers, "k": range_}
     settings = resolve({name: value for name, value in flags.items() if value is not None})
     if settings.k_range and settings.k_range[0] == settings.k_range[1]:
         raise ConfigError("--range", range_, "must be a range such as 20..60")
     with progress_display(is_quiet=quiet or json) as progress:
         if (Path(data) / "config.yaml").is_file():
-            found = estimate_of_run(RunFolder.open(Path(data)), settings, method=method, progress=progress)
+            found = estimate_of_run(RunFolder.open(Path(data)), settings, method=way, progress=progress)
             out = out or Path(data) / "estimate-k"
         else:
             split, _ = open_dataset(data, dataset=dataset, reading=settings.reading, on_progress=reading(progress))
             out = out or Path("runs") / f"{split.name}-k"
             cache = cache or out.parent / ".nngcd-cache"
-            found = estimate_of_images(split, settings, method=method, cache=cache, progress=progress)
+            found = estimate_of_images(split, settings, method=way, cache=cache, progress=progress)
     out = new_folder(out)
     write_estimate(out, found)
     if json:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import typing
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from nngcd.clustering.kmeans import Rows, as_rows
 from nngcd.core.errors import ConfigError, DataError, did_you_mean
 from nngcd.core.seeds import numpy_generator
 
-__all__ = ["KEstimate", "Method", "Progress", "estimate_k"]
+__all__ = ["KEstimate", "Method", "Progress", "checked_method", "estimate_k"]
 
 MAX_ROWS = 20_000
 """More images are sampled down to this many: the pairs of so many images leave the classes as the only uncertainty."""
@@ -52,9 +53,7 @@ def estimate_k(
         DataError: features or labels cannot be used.
         ConfigError: there is no such method, it needs more labels, or the range holds no number there can be.
     """
-    if method not in get_args(Method):
-        choices = ", ".join(get_args(Method))
-        raise ConfigError("method", method, f"must be one of {choices}.{did_you_mean(method, get_args(Method))}")
+    method = checked_method(method)
     task = _task(features_nd, labels_n, k_range, seed, progress)
     n_paired = int(only_pairs(task.class_n).max()) + 1
     if method != "auto" and n_paired < LEAST_CLASSES[method]:
@@ -66,6 +65,19 @@ def estimate_k(
         )
         return KEstimate(task.first, task.first, task.first, ((task.first, 1.0),), "given", "low", only, False)
     return _estimate(task, method, n_paired)
+
+
+def checked_method(name: str) -> Method:
+    """Return the method of that name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    for method in typing.get_args(Method):
+        if method == name:
+            return typing.cast(Method, method)
+    names = typing.get_args(Method)
+    raise ConfigError("method", name, f"must be one of {', '.join(names)}.{did_you_mean(name, names)}")
 
 
 def _task(

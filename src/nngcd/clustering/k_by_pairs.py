@@ -14,8 +14,8 @@ from nngcd.clustering.k_scores import (
     KEstimate,
     Steps,
     Task,
+    bootstrap_draws,
     confidence_of,
-    draws_of_classes,
     only_pairs,
 )
 from nngcd.clustering.kmeans import KMeans
@@ -49,8 +49,9 @@ def by_pairs(task: Task) -> KEstimate | None:
     (`same_class_share`), in k-means of many numbers of clusters. What GCD's Max-ACC and CiPR's hold-out look for, the K
     whose clusters match the labelled classes best, is biased where classes overlap, by how much they do; this is not.
 
-    The features are whitened within the labelled classes. With half of the labelled classes hidden, that takes the
-    error of K from 17 % to 10 % on digits, from 9 % to 6 % on CUB.
+    The features are whitened within the labelled classes. On 16 tasks made of labelled images only, with 40 to 50 % of
+    the classes hidden, the mean error of K falls from 15 % to 11 % on digits (by 4, standard error 4) and on CUB from
+    14 % to 9 % with half of them hidden (by 5, standard error 2), from 11 % to 10 % with 40 % (by 1, standard error 2).
     """
     class_n = only_pairs(task.class_n)
     evidence = _evidence(whitened_within_classes(task.features_nd, class_n), class_n, task)
@@ -150,7 +151,7 @@ def evidence_of_pairs(
     clusterings), and the chance in the clusterings, which shows in how they differ.
     """
     n_old = len(n_images_c)
-    draw_sc = draws_of_classes(n_images_c > 0, rng)
+    draw_sc = bootstrap_draws(n_old, rng)
     share_gs = np.array(
         [[same_class_share(pairs, n_images_c, times_c) for times_c in draw_sc] for pairs in clusterings]
     )

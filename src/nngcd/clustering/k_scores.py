@@ -20,7 +20,7 @@ Progress = Callable[[int, int], None]
 Confidence = Literal["good", "fair", "low"]
 
 N_DRAWS = 200
-"""Bootstrap samples of the labelled classes."""
+"""Bootstrap samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +124,17 @@ def best_number(scores: Mapping[int, float]) -> int:
     return tied[(len(tied) - 1) // 2]
 
 
-def right_by_class(cluster_n: Ids, class_n: Ids, n_old: int) -> Floats:
+def right_by_class(cluster_n: Ids, class_n: Ids) -> Floats:
     """Return how many labelled images of each class are in the cluster that stands for it (Hungarian matching)."""
     is_labelled_n = class_n >= 0
     cluster_m, class_m = cluster_n[is_labelled_n], class_n[is_labelled_n]
     is_right_m = match_clusters(cluster_m, class_m)[cluster_m] == class_m
-    return np.bincount(class_m[is_right_m], minlength=n_old).astype(np.float64)
+    return np.bincount(class_m[is_right_m], minlength=int(class_m.max()) + 1).astype(np.float64)
 
 
-def draws_of_classes(is_drawn_c: Flags, rng: np.random.Generator) -> Floats:
-    """Return how often each class counts: once in row 0, in the others as often as a bootstrap sample has drawn it.
-
-    Classes that are not to be drawn count 0 times.
-    """
-    n_drawn = int(is_drawn_c.sum())
-    return np.vstack([is_drawn_c, rng.multinomial(n_drawn, is_drawn_c / n_drawn, N_DRAWS)]).astype(np.float64)
+def bootstrap_draws(n_drawn: int, rng: np.random.Generator) -> Floats:
+    """Return how often each of n counts: once in row 0, in the others as often as a bootstrap sample has drawn it."""
+    return np.vstack([np.ones(n_drawn), rng.multinomial(n_drawn, np.full(n_drawn, 1 / n_drawn), N_DRAWS)])
 
 
 def is_within_error(score_sj: Floats, best: int, n_drawn: int) -> Flags:
@@ -149,7 +145,7 @@ def is_within_error(score_sj: Floats, best: int, n_drawn: int) -> Flags:
     Args:
         score_sj: score of each K, first as it is, then in bootstrap samples.
         best: which one is the best.
-        n_drawn: how many things, classes for example, a sample has drawn.
+        n_drawn: how many a sample has drawn, of classes for example.
     """
     loss_sj = score_sj[:, [best]] - score_sj
     # The bootstrap's variance is that of the mean of n draws times (n - 1) / n, which matters for few classes.
@@ -183,8 +179,13 @@ def estimate_of_scores(
     is_within_j = is_within_error(score_sj, k_j.index(k), n_drawn)
     within = [number for number, is_within in zip(k_j, is_within_j, strict=True) if is_within]
     low, high = within[0], within[-1]
-    confidence, reason = confidence_of(k, low, high, n_drawn)
-    if confidence == "good":
+    confidence, reason = confidence_of(k, low, high, task.n_old)
+    if low == task.first:
+        confidence, reason = (
+            "low",
+            f"{low} to {high} fit, and {low} is the fewest to consider: this way may see no more",
+        )
+    elif confidence == "good":
         confidence, reason = "fair", f"{reason}, but this way of counting is off where classes overlap"
     curve = tuple(zip(k_j, score_sj[0].tolist(), strict=True))
     return KEstimate(k, low, high, curve, method, confidence, reason, task.is_at_edge(low, high))

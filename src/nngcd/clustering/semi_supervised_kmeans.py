@@ -46,7 +46,8 @@ class SemiSupervisedKMeans(Centroids):
     init: Literal["matched", "published"] = "matched"
     """How the first centres are found: `published` takes the means of the labelled classes and draws the others by
     k-means++ among unlabelled rows. `matched` tries the same starts, and as many more: each is a plain k-means of all
-    rows, in which a labelled class is given the cluster that holds most of it."""
+    rows, in which a labelled class is given its match, a cluster with at least half of its labelled rows, or, where
+    there is none, its labelled mean in place of the new centre that is missed least."""
     n_init: int = 10
     """Starts of each kind; of all, the one with the least inertia at the end is kept. GCD's scripts use 100."""
     max_iter: int = 200

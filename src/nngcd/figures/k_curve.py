@@ -29,11 +29,7 @@ def k_curve(estimate: KEstimate) -> str:
         _text(LEFT, 48, f"method {estimate.method}: {estimate.reason}", size=12),
         f'<rect x="{low - 1:.1f}" y="{TOP}" width="{high - low + 2:.1f}" height="{y.length}" fill="{BAND}"/>',
         f'<polyline points="{points}" fill="none" stroke="{CURVE}" stroke-width="2"/>',
-        *(
-            f'<circle cx="{x(k):.1f}" cy="{y(s):.1f}" r="2.5" fill="{CURVE}"/>'
-            for k, s in estimate.curve
-            if is_sparse
-        ),
+        *(f'<circle cx="{x(k):.1f}" cy="{y(s):.1f}" r="2.5" fill="{CURVE}"/>' for k, s in estimate.curve if is_sparse),
         f'<line x1="{at:.1f}" y1="{TOP}" x2="{at:.1f}" y2="{HEIGHT - BOTTOM}" stroke="{INK}" stroke-dasharray="5 4"/>',
         f'<path d="M{LEFT} {TOP} V{HEIGHT - BOTTOM} H{WIDTH - RIGHT}" fill="none" stroke="{INK}"/>',
         *(_text(x(tick), HEIGHT - BOTTOM + 18, f"{tick:g}", anchor="middle") for tick in x.ticks(whole=True)),

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from nngcd.clustering.whitening import MAX_FEATURES, main_directions, whitened_within_classes, whitening_map
+from nngcd.core.errors import DataError
+
+
+def elongated_classes(seed=0, n_classes=6, n_images=300):
+    """Classes that differ in the last 3 features, images of one class in the first 3."""
+    rng = np.random.default_rng(seed)
+    truth = np.repeat(np.arange(n_classes), n_images)
+    x = rng.normal(size=(len(truth), 6)) * [4, 3, 2, 0.5, 0.5, 0.5]
+    x[:, 3:] += rng.normal(size=(n_classes, 3))[truth]
+    return x + 10, truth
+
+
+def covariance_within(x, labels):
+    rest = np.concatenate([x[labels == c] - x[labels == c].mean(0) for c in np.unique(labels[labels >= 0])])
+    return rest.T @ rest / len(rest)
+
+
+def test_covariance_within_classes_becomes_the_identity():
+    x, truth = elongated_classes()
+    labels = np.where(truth < 4, truth, -1)
+    main = main_directions(x)
+    white = (main @ whitening_map(main, labels)).numpy()
+    # The shrinkage takes up to a tenth off the smallest variances; what is left has no correlations.
+    np.testing.assert_allclose(covariance_within(white, labels), np.eye(6), atol=0.1)
+    of_new_classes = covariance_within(white, np.where(truth < 4, -1, truth))
+    np.testing.assert_allclose(np.diag(of_new_classes), 1, atol=0.3)
+
+
+def test_map_by_hand():
+    # Two classes, each of two rows 2 apart in one of the two features: both variances are (1 + 1) / 4 and nothing is
+    # shrunk, so that every row is multiplied by the root of 2.
+    x = torch.tensor([[1.0, 0], [-1, 0], [5, 1], [5, -1]], dtype=torch.float64)
+    map_ = whitening_map(x, np.array([0, 0, 1, 1])).numpy()
+    np.testing.assert_allclose(map_ @ map_.T, 2 * np.eye(2), atol=1e-12)
+
+
+def test_new_classes_lie_farther_apart():
+    x, truth = elongated_classes()
+    labels = np.where((truth < 4) & (np.arange(len(truth)) % 2 == 0), truth, -1)
+
+    def between_to_within(rows):
+        means = np.stack([rows[truth == c].mean(0) for c in (4, 5)])
+        return ((means[0] - means[1]) ** 2).sum() / np.trace(covariance_within(rows, np.where(truth < 4, -1, truth)))
+
+    white, plain = whitened_within_classes(x, labels).numpy(), main_directions(x).numpy()
+    assert between_to_within(white) > 3 * between_to_within(plain)
+    np.testing.assert_allclose(np.linalg.norm(white, axis=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("labels", [[-1] * 6, [0, 0, 0, -1, -1, -1], [0, 1, 2, 3, 3, -1]])
+def test_too_few_labels_leave_the_main_directions(labels):
+    x = np.random.default_rng(0).normal(size=(6, 4))
+    torch.testing.assert_close(whitened_within_classes(x, np.array(labels)), main_directions(x).float())
+
+
+def test_main_directions_are_few_centred_and_keep_distances():
+    x = np.random.default_rng(0).normal(size=(50, 300)).astype(np.float32)
+    main = main_directions(x)
+    assert main.shape == (50, MAX_FEATURES)
+    np.testing.assert_allclose(main.mean(0), 0, atol=1e-9)
+    unit = torch.nn.functional.normalize(torch.from_numpy(x).double())
+    torch.testing.assert_close(torch.cdist(main, main), torch.cdist(unit, unit), atol=1e-6, rtol=1e-6)
+
+
+def test_equal_images_of_a_class_give_finite_rows():
+    x = np.repeat(np.eye(4), 3, axis=0)
+    labels = np.repeat(np.arange(4), 3)
+    assert torch.isfinite(whitened_within_classes(x, labels)).all()
+    x[0, 1] = 0.1
+    assert torch.isfinite(whitened_within_classes(x, labels)).all()
+
+
+def test_nan_is_named():
+    with pytest.raises(DataError, match="NaN"):
+        whitened_within_classes(np.array([[1.0, np.nan], [1, 2]]), np.array([0, 0]))
