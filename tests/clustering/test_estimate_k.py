@@ -126,7 +126,7 @@ def test_no_label_still_gives_an_estimate():
     assert calls[-1][0] == calls[-1][1]
 
 
-@pytest.mark.parametrize("n_old", [1, 2])
+@pytest.mark.parametrize("n_old", [1, 2, 4])
 def test_few_labelled_classes_are_not_trusted(n_old):
     estimate = estimate_k(*make_blobs(0, n_classes=6, n_old=n_old, separation=1.5))
     check(estimate)

@@ -24,6 +24,8 @@ MAX_ROWS = 20_000
 """More images are sampled down to this many: the pairs of so many images leave the classes as the only uncertainty."""
 LEAST_CLASSES = {"pairs": 3, "accuracy": 2, "hold-out": 2, "silhouette": 0}
 """Classes with at least two labelled images that a method needs."""
+LEAST_CLASSES_OF_AUTO = 5
+"""With fewer, `pairs` cannot know how apart new classes are: it counts 5 in 6 blobs that lie far apart, 3 labelled."""
 
 Method = Literal["auto", "pairs", "accuracy", "hold-out", "silhouette"]
 
@@ -44,7 +46,7 @@ def estimate_k(
         labels_n: (n,) label of each image, -1 for unlabelled.
         k_range: fewest and most classes to consider. None: from the labelled classes to as many as it takes.
         method: `pairs` (ours), `accuracy` (GCD's Max-ACC), `hold-out` (CiPR's) or `silhouette` (needs no label), each
-            described in its file `k_by_....py`. `auto`: `pairs` with at least 3 classes of at least 2 labelled images,
+            described in its file `k_by_....py`. `auto`: `pairs` with at least 5 classes of at least 2 labelled images,
             `silhouette` with fewer.
         seed: of the starts of k-means, of what is held out and of the bootstrap.
         progress: called with (steps done, steps in all).
@@ -116,8 +118,8 @@ def _estimate(task: Task, method: Method, n_paired: int) -> KEstimate:
     """Return the estimate of a method, or by silhouette where the labels do not tell."""
     if method == "silhouette":
         return by_silhouette(task, "labels were not asked for")
-    if n_paired < LEAST_CLASSES["pairs"] and method == "auto":
-        why = "nothing is labelled" if task.n_old == 0 else "fewer than 3 classes have labels enough"
+    if n_paired < LEAST_CLASSES_OF_AUTO and method == "auto":
+        why = "nothing is labelled" if task.n_old == 0 else f"only {n_paired} classes have two labelled images"
         return by_silhouette(task, why)
     by_labels = {"accuracy": by_accuracy, "hold-out": by_hold_out}.get(method, by_pairs)
     # Its steps have been told to the end by then, so that those of the silhouette are not told.

@@ -47,11 +47,10 @@ def by_pairs(task: Task) -> KEstimate | None:
 
     Ours, not a published way. The share of pairs of one class is solved for from how often pairs share a cluster
     (`same_class_share`), in k-means of many numbers of clusters. What GCD's Max-ACC and CiPR's hold-out look for, the K
-    whose clusters match the labelled classes best, is biased where classes overlap, by how much they do; this is not.
+    whose clusters match the labelled classes best, is biased where classes overlap, by how much they do; this is so less
+    (`benchmarks/number_of_categories.py`).
 
-    The features are whitened within the labelled classes. On 16 tasks made of labelled images only, with 40 to 50 % of
-    the classes hidden, the mean error of K falls from 15 % to 11 % on digits (by 4, standard error 4) and on CUB from
-    14 % to 9 % with half of them hidden (by 5, standard error 2), from 11 % to 10 % with 40 % (by 1, standard error 2).
+    The features are whitened within the labelled classes: what makes images of one class differ is no sign of another.
     """
     class_n = only_pairs(task.class_n)
     evidence = _evidence(whitened_within_classes(task.features_nd, class_n), class_n, task)
