@@ -51,9 +51,10 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     with progress_display(is_quiet=quiet or json) as progress:
         if (Path(data) / "config.yaml").is_file():
             found = estimate_of_run(RunFolder.open(Path(data)), settings, method=way, progress=progress)
-            out = out or Path(data) / "estimate-k"
+            what, out = f"--config {Path(data) / 'config.yaml'}", out or Path(data) / "estimate-k"
         else:
             split, _ = open_dataset(data, dataset=dataset, reading=settings.reading, on_progress=reading(progress))
+            what = f"{data} --dataset {dataset}" if dataset else data
             out = out or Path("runs") / f"{split.name}-k"
             cache = cache or out.parent / ".nngcd-cache"
             found = estimate_of_images(split, settings, method=way, cache=cache, progress=progress)
@@ -68,4 +69,4 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     if found.is_at_edge:
         say("The interval reaches the end of the range; a wider --range may give another number.")
     say(f"\nCurve and numbers:  {out / 'k.svg'}, {out / 'k.json'}")
-    say(f"Sort the images:    nngcd fit {data} --k {found.k}")
+    say(f"Sort the images:    nngcd fit {what} --k {found.k}")

@@ -34,8 +34,8 @@ def k_words(k: int, estimate: dict[str, Any]) -> list[str]:
     low, high, confidence = estimate["low"], estimate["high"], estimate["confidence"]
     trust = {
         "good": "good",
-        "fair": "fair: treat it as a guide",
-        "low": "low: look at the groups, then set --k yourself",
+        "fair": "fair, treat it as a guide",
+        "low": "low, look at the groups and set --k yourself",
     }
     return [
         f"There seem to be about {k} categories (between {low} and {high}), known and new together.",

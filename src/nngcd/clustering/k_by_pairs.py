@@ -47,8 +47,8 @@ def by_pairs(task: Task) -> KEstimate | None:
 
     Ours, not a published way. The share of pairs of one class is solved for from how often pairs share a cluster
     (`same_class_share`), in k-means of many numbers of clusters. What GCD's Max-ACC and CiPR's hold-out look for, the K
-    whose clusters match the labelled classes best, is biased where classes overlap, by how much they do; this is so less
-    (`benchmarks/number_of_categories.py`).
+    whose clusters match the labelled classes best, is biased where classes overlap, by how much they do; this is less
+    so (`benchmarks/number_of_categories.py`).
 
     The features are whitened within the labelled classes: what makes images of one class differ is no sign of another.
     """
