@@ -190,6 +190,7 @@ def test_doctor(nngcd):
         (["fit", "digits", "--k", "3"], 2, "5 categories are labelled"),
         (["fit", "digits", "--k", "2..4"], 2, "5 categories are labelled"),
         (["fit", "digits", "--k", "9..4"], 2, "a range such as 20..60"),
+        (["fit", "digits", "--k", "5.."], 2, "a range such as 20..60"),
         (["fit", "digits", "--k", "many"], 2, "must be a number, auto, or a range"),
         (["estimate-k", "plnkton"], 3, "plnkton"),
         (["estimate-k", "digits", "--range", "20"], 2, "must be a range such as 20..60"),

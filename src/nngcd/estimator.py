@@ -96,6 +96,7 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         cache = Path(self.cache) if self.cache else None
         fitted = fit(split, resolve({**further, **values}), cache=cache, progress=self.progress)
         self._keep(fitted.model, fitted.categories)
+        self.k_estimate_ = fitted.k_estimate
         self.result_ = result_table(split, fitted.scores_nk, fitted.categories)
         self.categories_ = category_table(self.result_, split, fitted.categories)
         # A labelled image keeps its label whatever its scores say.

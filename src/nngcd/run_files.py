@@ -94,7 +94,9 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
         "k": scores_nk.shape[1],
         "k_estimate": None
         if estimate is None
-        else {name: getattr(estimate, name) for name in ("low", "high", "method", "confidence", "reason")},
+        else {
+            name: getattr(estimate, name) for name in ("low", "high", "method", "confidence", "reason", "is_at_edge")
+        },
         "split_hash": split.fingerprint,
         **describe(split, read_table(run.results)),
         "seconds": round(seconds, 1),

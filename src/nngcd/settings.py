@@ -69,9 +69,9 @@ class Settings:
         """The fewest and most categories there may be, equal when K is given; None when nothing is said."""
         if self.k is None or self.k == "auto":
             return None
-        first, _, last = str(self.k).partition("..")
-        numbers = [int(text) if text.isdecimal() else 0 for text in (first, last or first)]
-        if not 1 <= numbers[0] <= numbers[1]:
+        ends = str(self.k).split("..")
+        numbers = [int(text) if text.isdecimal() else 0 for text in (ends[0], ends[-1])]
+        if len(ends) > 2 or not 1 <= numbers[0] <= numbers[1]:
             raise ConfigError("k", self.k, "must be a number, auto, or a range such as 20..60")
         return numbers[0], numbers[1]
 

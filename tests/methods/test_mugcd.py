@@ -22,6 +22,14 @@ def test_two_stages_each_with_its_own_epochs(task):
     stages = [method.stage(epoch, 30) for epoch in (0, 19, 20, 29)]
     assert stages == [contrastive, contrastive, taught, taught]
     assert make(task, contrastive_share=0.0).stage(0, 30) == range(30)
+    # However large the share, the last epoch is taught, and the others are not.
+    assert [make(task, contrastive_share=0.99).stage(epoch, 3) for epoch in (0, 2)] == [range(2), range(2, 3)]
+    assert make(task).stage(0, 1) == range(1)
+
+
+def test_a_large_share_does_not_make_the_contrastive_stage_a_taught_one(task, two_views):
+    early = two_views._replace(moment=Moment(0, 3, 0, 30))
+    assert set(make(task, contrastive_share=0.99).loss(early)) == {"contrast", "supcon"}
 
 
 def test_the_first_stage_is_gcd_and_the_second_has_a_teacher(task, two_views):
@@ -72,7 +80,10 @@ def test_prototypes_are_placed_between_the_stages(blob_task, blob_overview):
     assert torch.equal(cluster_n[is_labelled], blob_overview.labels_n[is_labelled])
 
 
-@pytest.mark.parametrize(("name", "value"), [("contrastive_share", 1.0), ("teacher_temperature", 0.0)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("contrastive_share", 1.0), ("teacher_temperature", 0.0), ("teacher_momentum_end", 5.0), ("entropy_weight", -1.0)],
+)
 def test_impossible_settings_are_refused(name, value):
     with pytest.raises(ConfigError, match=name):
         mugcd.Config(**{name: value})

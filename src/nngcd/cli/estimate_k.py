@@ -49,7 +49,10 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     if settings.k_range and settings.k_range[0] == settings.k_range[1]:
         raise ConfigError("--range", range_, "must be a range such as 20..60")
     with progress_display(is_quiet=quiet or json) as progress:
-        if (Path(data) / "config.yaml").is_file():
+        if RunFolder(Path(data)).environment.is_file():
+            for name, value in {"dataset": dataset, "backbone": backbone, "workers": workers, "cache": cache}.items():
+                if value is not None:
+                    raise ConfigError(f"--{name}", str(value), "is for images; a run brings its own features")
             found = estimate_of_run(RunFolder.open(Path(data)), settings, method=way, progress=progress)
             what, out = f"--config {Path(data) / 'config.yaml'}", out or Path(data) / "estimate-k"
         else:
@@ -66,7 +69,5 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     say()
     for line in k_words(found.k, asdict(found)):
         say(line)
-    if found.is_at_edge:
-        say("The interval reaches the end of the range; a wider --range may give another number.")
     say(f"\nCurve and numbers:  {out / 'k.svg'}, {out / 'k.json'}")
     say(f"Sort the images:    nngcd fit {what} --k {found.k}")

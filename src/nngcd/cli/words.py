@@ -21,7 +21,8 @@ def found_words(summary: Summary) -> list[str]:
     if summary["n_unreadable"]:
         lines.append(f"  {summary['n_unreadable']} files were not used; problems.csv says why")
     if summary["largest_share"] > COLLAPSE_SHARE and summary["k"] > 1:
-        advice = "Try another --k." if summary["method"] == "kmeans" else "Try --set loss.entropy_weight=2."
+        spreads = summary["method"] in ("nngcd", "simgcd", "mugcd")
+        advice = "Try --set loss.entropy_weight=2." if spreads else "Try another --k."
         lines.append(f"Careful: {summary['largest_share']:.0%} of them fell into one category. {advice}")
     return lines
 
@@ -40,6 +41,7 @@ def k_words(k: int, estimate: dict[str, Any]) -> list[str]:
     return [
         f"There seem to be about {k} categories (between {low} and {high}), known and new together.",
         f"Confidence: {trust[confidence]} ({estimate['reason']}).",
+        *(["The interval reaches the end of the range; a wider one may give another number."] * estimate["is_at_edge"]),
     ]
 
 

@@ -24,6 +24,7 @@ from nngcd.core.seeds import derive, numpy_generator
 from nngcd.metrics.matching import contingency
 
 N_CLUSTERINGS = 16
+FEW_CLASSES = 10
 
 
 class Evidence(NamedTuple):
@@ -63,10 +64,15 @@ def by_pairs(task: Task) -> KEstimate | None:
     best = int(misfit_j.argmin())
     within = k_j[misfit_j - misfit_j[best] <= evidence.error]
     k, low, high = int(k_j[best]), int(within[0]), int(within[-1])
+    if task.n_old < FEW_CLASSES:
+        # The bootstrap of so few classes is too sure of itself: intervals of width 0 that miss the truth.
+        low, high = max(min(low, k - 1), task.first), min(max(high, k + 1), task.last)
     z_j = misfit_j / max(evidence.error, 1e-12)
     score_j = np.exp(-(z_j**2 - z_j[best] ** 2) / 2)
     curve = tuple(zip(k_j.tolist(), score_j.tolist(), strict=True))
     confidence, reason = confidence_of(k, low, high, task.n_old)
+    if misfit_j[best] > 2 * evidence.error and k in (task.first, task.last):
+        confidence, reason = "low", f"the labels point to about {1 / max(evidence.share, 1e-9):.0f}, outside the range"
     return KEstimate(k, low, high, curve, "pairs", confidence, reason, task.is_at_edge(low, high))
 
 

@@ -54,4 +54,4 @@ def by_silhouette(task: Task, why: str) -> KEstimate:
     within = [k for k, mean in curve if mean >= silhouettes[best].mean() - error]
     low, high = within[0], within[-1]
     reason = f"{why}, so that only the shape of the clusters was looked at"
-    return KEstimate(best, low, high, curve, "silhouette", "low", reason, high == task.last)
+    return KEstimate(best, low, high, curve, "silhouette", "low", reason, task.is_at_edge(low, high))

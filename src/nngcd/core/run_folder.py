@@ -21,7 +21,7 @@ results.csv        one row per image: its category, whether that is known or new
 results.parquet    the same with types kept
 categories.csv     one row per category
 summary.json       the final numbers, with the protocol they belong to
-k.json             how many categories: estimate, interval, curve (when it was estimated)
+k.json, k.svg      how many categories: estimate, interval, curve (when it was estimated)
 metrics.jsonl      one line per training epoch
 config.yaml        every setting; `nngcd fit --config config.yaml` repeats the run
 environment.json   versions, device, command line, times

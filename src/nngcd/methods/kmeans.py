@@ -28,6 +28,8 @@ class Config:
     def __post_init__(self) -> None:
         if self.n_starts < 1:
             raise ConfigError("n_starts", self.n_starts, "must be at least 1")
+        if self.temperature <= 0:
+            raise ConfigError("temperature", self.temperature, "must be positive")
 
 
 class Method(CentreMethod):

@@ -48,6 +48,11 @@ class Config(ContrastConfig):
         for name in ("student_temperature", "teacher_temperature"):
             if getattr(self, name) <= 0:
                 raise ConfigError(name, getattr(self, name), "must be positive")
+        for name in ("teacher_momentum_start", "teacher_momentum_end"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(name, getattr(self, name), "must be in [0, 1]")
+        if self.entropy_weight < 0:
+            raise ConfigError("entropy_weight", self.entropy_weight, "must not be negative")
 
 
 class Method(BaseMethod):
@@ -65,7 +70,7 @@ class Method(BaseMethod):
 
     def stage(self, epoch: int, n_epochs: int) -> range:
         """Return the contrastive epochs, or those with a teacher."""
-        first_taught = round(self.config.contrastive_share * n_epochs)
+        first_taught = self._first_taught(n_epochs)
         return range(first_taught) if epoch < first_taught else range(first_taught, n_epochs)
 
     def looks_before(self, epoch: int, n_epochs: int) -> bool:
@@ -117,4 +122,8 @@ class Method(BaseMethod):
         return logits_nk / self.config.student_temperature
 
     def _is_taught(self, moment: Moment) -> bool:
-        return self.stage(moment.epoch, moment.n_epochs).stop == moment.n_epochs
+        return moment.epoch >= self._first_taught(moment.n_epochs)
+
+    def _first_taught(self, n_epochs: int) -> int:
+        # At least one epoch is taught: without it there is no classifier.
+        return min(round(self.config.contrastive_share * n_epochs), n_epochs - 1)

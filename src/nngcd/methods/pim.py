@@ -47,6 +47,8 @@ class Config(gcd.Config):
         gcd.Config.__post_init__(self)
         if self.conditional_weight is not None and self.conditional_weight < 0:
             raise ConfigError("conditional_weight", self.conditional_weight, "must not be negative")
+        if self.weight_decay < 0:
+            raise ConfigError("weight_decay", self.weight_decay, "must not be negative")
         for name in ("n_steps", "search_steps", "n_candidates"):
             if getattr(self, name) < 1:
                 raise ConfigError(name, getattr(self, name), "must be at least 1")

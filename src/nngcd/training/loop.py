@@ -51,6 +51,8 @@ class Config:
                 raise ConfigError(f"training.{name}", getattr(self, name), "must be at least 1")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise ConfigError("training.learning_rate", self.learning_rate, "must be positive")
+        if not 0 <= self.final_learning_rate <= 1:
+            raise ConfigError("training.final_learning_rate", self.final_learning_rate, "must be in [0, 1]")
         if not 0 <= self.momentum < 1:
             raise ConfigError("training.momentum", self.momentum, "must be in [0, 1)")
         if self.tail_learning_rate is not None and self.tail_learning_rate < 0:
@@ -129,7 +131,7 @@ def _stop_unless_finite(values: dict[str, float], moment: Moment) -> None:
     bad = ", ".join(f"{name} = {value}" for name, value in values.items() if not math.isfinite(value))
     raise TrainingError(
         f"the loss is no longer finite in epoch {moment.epoch + 1} ({bad}). The state before that epoch is kept. "
-        "Try a smaller step, --set training.learning_rate=0.03, or --set loss.sparse_weight=0 if the weights grow."
+        "Try a smaller step, for example --set training.learning_rate=0.03."
     )
 
 
