@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -30,13 +29,15 @@ from sklearn.cluster import KMeans as ScikitLearnKMeans
 from sklearn.cluster import kmeans_plusplus
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn, has no types
 
-from nngcd.clustering.kmeans import ONE_PROCESS, KMeans, add_centres, prepare
+from nngcd.clustering.kmeans import KMeans
+from nngcd.clustering.points import ONE_PROCESS, prepare
+from nngcd.clustering.seeding import add_centres
 from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
 from nngcd.datasets import open_dataset
 
 Array = NDArray[Any]
-N_ROUNDS = 3
-N_MOVES, N_MORE_MOVES = 5, 15
+N_ROUNDS = 5
+N_MOVES, N_MORE_MOVES = 5, 25
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +88,7 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     threadpool_limits(arguments.threads)
     print(f"{os.cpu_count()} cores, {torch.get_num_threads()} threads, {platform.machine()}, torch {torch.__version__},"
-          f" scikit-learn {sklearn.__version__}; medians of {N_ROUNDS} interleaved rounds", flush=True)  # fmt: skip
+          f" scikit-learn {sklearn.__version__}; fastest of {N_ROUNDS} interleaved rounds", flush=True)  # fmt: skip
     if bool(arguments.cub) != bool(arguments.cache):
         parser.error("--cub and --cache go together: labels and features")
     semi_supervised = cub_features(arguments.cub, arguments.cache) if arguments.cub else stand_in(sizes)
@@ -111,10 +112,10 @@ def seconds(call: Callable[[], object]) -> float:
     return clock() - started
 
 
-def medians(*calls: Callable[[], object]) -> list[float]:
-    """Return the median time of each call, the calls taking turns: other load on the machine then hits all alike."""
+def fastest(*calls: Callable[[], object]) -> list[float]:
+    """Return the shortest time of each call, the calls taking turns: what other work on the machine adds stays out."""
     rounds = [[seconds(call) for call in calls] for _ in range(N_ROUNDS)]
-    return [median(times) for times in zip(*rounds, strict=True)]
+    return [min(times) for times in zip(*rounds, strict=True)]
 
 
 def blobs(n_rows: int, n_features: int, n_classes: int) -> tuple[Array, Array]:
@@ -132,7 +133,7 @@ def moves_beside_others(sizes: Sizes) -> Target:
     x_nd, _ = blobs(*sizes.speed)
     few = sizes.reference_rows
     start: dict[str, Any] = {"init": x_nd[:n_clusters].copy(), "n_init": 1, "tol": 0}
-    ours, ours_more, theirs, theirs_more, loop = medians(
+    ours, ours_more, theirs, theirs_more, loop = fastest(
         lambda: KMeans(n_clusters, max_iter=N_MOVES, **start).fit(x_nd),
         lambda: KMeans(n_clusters, max_iter=N_MORE_MOVES, **start).fit(x_nd),
         lambda: ScikitLearnKMeans(n_clusters, algorithm="lloyd", max_iter=N_MOVES, **start).fit(x_nd),
@@ -162,7 +163,7 @@ def seeds_beside_others(sizes: Sizes) -> Iterator[Target]:
     x_nd, _ = blobs(*sizes.speed)
     few, half_kd = sizes.reference_rows, x_nd[: n_clusters // 2]
     n_candidates = 2 + int(np.log(n_clusters))
-    ours, greedy, theirs, product, published = medians(
+    ours, greedy, theirs, product, published = fastest(
         lambda: draw_seeds(x_nd, n_clusters, 1),
         lambda: draw_seeds(x_nd, n_clusters, n_candidates),
         lambda: kmeans_plusplus(x_nd, n_clusters, random_state=0),
@@ -214,7 +215,7 @@ def growth(sizes: Sizes) -> Iterator[Target]:
         k_means = KMeans(clusters * n_clusters, n_init=starts * n_starts, max_iter=N_MOVES, tol=0)
         return k_means.fit(x_nd[: rows * n_rows])
 
-    times = dict(zip(cases, medians(*(lambda case=case: fit(*case) for case in cases.values())), strict=True))
+    times = dict(zip(cases, fastest(*(lambda case=case: fit(*case) for case in cases.values())), strict=True))
     print(
         f"\nGrowth from {n_rows:,} x {n_features} rows, {n_clusters} clusters, {n_starts} starts, {N_MOVES} moves each"
     )
@@ -242,7 +243,7 @@ def stand_in(sizes: Sizes) -> tuple[str, Array, Array, int]:
 
 def semi_supervised_fit(name: str, x_nd: Array, label_n: Array, n_clusters: int) -> Target:
     """Compare one semi-supervised fit, of which plain k-means is a part, with scikit-learn's plain k-means."""
-    ours, plain, theirs = medians(
+    ours, plain, theirs = fastest(
         lambda: SemiSupervisedKMeans(n_clusters, n_init=1).fit(x_nd, label_n),
         lambda: KMeans(n_clusters, n_init=1).fit(x_nd),
         lambda: ScikitLearnKMeans(n_clusters, n_init=1, random_state=0).fit(x_nd),

@@ -9,39 +9,29 @@ python benchmarks/number_of_categories.py ../shared/data/cub --dataset cub --cac
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from frozen_features import data_parser, frozen_features
 from nngcd.clustering.estimate_k import checked_method, estimate_k
-from nngcd.core.progress import Progress
-from nngcd.datasets import open_dataset
-from nngcd.pipeline import cached_views, centre_view_features, prepare
-from nngcd.settings import resolve
 
 Array = NDArray[Any]
 
 
 def main() -> None:
     """Print one line per method."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
-    parser.add_argument("--dataset")
+    parser = data_parser(__doc__)
     parser.add_argument("--methods", default="pairs,accuracy,hold-out,silhouette")
     parser.add_argument("--tasks", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--cache", type=Path)
     arguments = parser.parse_args()
-    split, _ = open_dataset(arguments.data, dataset=arguments.dataset)
-    job = prepare(split, resolve({"data": arguments.data, "dataset": arguments.dataset, "k": "auto"}))
-    hidden_nv = cached_views(job, cache=arguments.cache, progress=Progress())
-    features = centre_view_features(job, hidden_nv, Progress()).numpy()
+    split, _, features_nd = frozen_features(arguments)
+    features = features_nd.numpy()
     tasks = list(hidden_class_tasks(features, split.labels, arguments.tasks))
     print("| method | K | interval | seconds | K of the tasks | mean error |\n|---|---|---|---|---|---|")
     for name in arguments.methods.split(","):

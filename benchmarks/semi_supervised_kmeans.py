@@ -6,36 +6,26 @@ python benchmarks/semi_supervised_kmeans.py ../shared/data/cub --dataset cub --c
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
 from statistics import mean
 
 import torch.nn.functional as F
 
+from frozen_features import data_parser, frozen_features
 from nngcd.cli.options import seed_range
 from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
-from nngcd.core.progress import Progress
-from nngcd.datasets import open_dataset
 from nngcd.metrics.accuracy import split_accuracy
-from nngcd.pipeline import cached_views, centre_view_features, prepare
-from nngcd.settings import resolve
 
 
 def main() -> None:
     """Print the accuracy of both starts for each seed, with their inertia."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
-    parser.add_argument("--dataset")
+    parser = data_parser(__doc__)
     parser.add_argument("--seeds", default="0-5")
     parser.add_argument("--starts", type=int, default=10)
-    parser.add_argument("--cache", type=Path)
     arguments = parser.parse_args()
-    split, truth = open_dataset(arguments.data, dataset=arguments.dataset)
+    split, truth, features_nd = frozen_features(arguments)
     if truth is None or split.n_classes is None:
         parser.error(f"{arguments.data}: the true classes are not known, so nothing can be scored")
-    job = prepare(split, resolve({"data": arguments.data, "dataset": arguments.dataset}))
-    hidden_nv = cached_views(job, cache=arguments.cache, progress=Progress())
-    unit_nd = F.normalize(centre_view_features(job, hidden_nv, Progress()), dim=-1)
+    unit_nd = F.normalize(features_nd, dim=-1)
     is_free = ~split.is_labelled
     print("| seed | published All | inertia | matched All | inertia |\n|---|---|---|---|---|")
     found: dict[str, list[float]] = {"published": [], "matched": []}

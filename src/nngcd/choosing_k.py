@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nngcd.clustering.estimate_k import KEstimate, Method, estimate_k
 from nngcd.core.errors import ConfigError, DataError, NngcdWarning
-from nngcd.core.progress import Progress
+from nngcd.core.progress import Counted, Progress
 from nngcd.datasets.split import Split
 from nngcd.settings import Settings
 
@@ -52,18 +52,9 @@ def estimated_k(
     progress: Progress,
 ) -> KEstimate:
     """Return the number of categories as the features of all images and the labels of some tell it."""
-    n_shown = 0
-
-    def show(n_done: int, n_total: int) -> None:
-        nonlocal n_shown
-        if n_shown == 0:
-            progress.start("number of categories", n_total)
-        progress.advance(n_done - n_shown)
-        n_shown = n_done
-
-    found = estimate_k(features_nd, labels, k_range=k_range, method=method, seed=seed, progress=show)
-    if n_shown:
-        progress.finish(f"{found.k} ({found.low} to {found.high})")
+    stage = Counted(progress, "number of categories")
+    found = estimate_k(features_nd, labels, k_range=k_range, method=method, seed=seed, progress=stage)
+    stage.finish(f"{found.k} ({found.low} to {found.high})")
     _LOG.info(
         "K is about %d, %d to %d; confidence %s: %s", found.k, found.low, found.high, found.confidence, found.reason
     )

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from nngcd.clustering.kmeans import Shards
+from nngcd.clustering.points import Shards
 
 
 @pytest.fixture

@@ -7,17 +7,10 @@ import pytest
 import torch
 from sklearn.cluster import KMeans as ScikitLearnKMeans
 
-from nngcd.clustering.kmeans import (
-    ONE_PROCESS,
-    KMeans,
-    add_centres,
-    as_rows,
-    cluster_sums,
-    farthest,
-    lloyd,
-    means,
-    prepare,
-)
+from nngcd.clustering.kmeans import KMeans
+from nngcd.clustering.lloyd import NO_CLUSTER, cluster_sums, farthest, gains, lloyd, means
+from nngcd.clustering.points import ONE_PROCESS, as_rows, prepare
+from nngcd.clustering.seeding import add_centres
 from nngcd.core.errors import ConfigError, DataError
 
 INITS = ("k-means++", "greedy-k-means++")
@@ -193,8 +186,26 @@ def test_empty_clusters_take_different_rows_the_farthest_first():
     assert (farthest(points, cluster_n, centres_kd, 2) + points.mean_d).flatten().tolist() == pytest.approx([-8, 2])
     assert len(farthest(points, cluster_n, centres_kd, 5)) == 4  # the labelled row is not free to go
     centres_rkd = torch.stack([centres_kd[0], centres_kd[0] + 50, centres_kd[0] + 60])[None]
-    moved = means(points, cluster_n[None], centres_rkd)[0] + points.mean_d
+    nowhere_rn = torch.full_like(cluster_n, NO_CLUSTER)[None]
+    total_rke = gains(points, nowhere_rn, cluster_n[None], 3)
+    moved = means(points, cluster_n[None], total_rke, centres_rkd)[0] + points.mean_d
     assert moved.flatten().tolist() == pytest.approx([0.8, -8, 2])
+
+
+def test_sums_that_follow_the_moving_rows_are_those_of_all_rows():
+    x, _ = make_blobs(0)
+    points = prepare(x, None, 7, ONE_PROCESS)
+    generator = torch.Generator().manual_seed(0)
+    at_rn = torch.full((2, len(x)), NO_CLUSTER)
+    total_rke = torch.zeros(2, 5, x.shape[1] + 1, dtype=torch.float64)
+    for _ in range(4):
+        next_rn = torch.randint(5, (2, len(x)), generator=generator)
+        total_rke += gains(points, at_rn, next_rn, 5)
+        at_rn = next_rn
+    for total_ke, cluster_n in zip(total_rke, at_rn, strict=True):
+        for k in range(5):
+            x_md = points.x_nd[cluster_n == k].double()
+            assert total_ke[k].tolist() == pytest.approx([*x_md.sum(0).tolist(), len(x_md)], abs=1e-12)
 
 
 def test_features_far_from_the_origin_do_not_lose_their_digits():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from nngcd.clustering.kmeans import ONE_PROCESS, KMeans, prepare
+from nngcd.clustering.kmeans import KMeans
+from nngcd.clustering.points import ONE_PROCESS, prepare
 from nngcd.clustering.semi_supervised_kmeans import (
     SemiSupervisedKMeans,
     balanced_clusters,

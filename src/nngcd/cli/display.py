@@ -15,7 +15,7 @@ from rich.progress import Progress as RichProgress
 from rich.table import Table
 
 from nngcd.core.errors import NngcdWarning
-from nngcd.core.progress import Progress
+from nngcd.core.progress import Counted, Progress
 
 OUT = Console(soft_wrap=True)
 ERRORS = Console(stderr=True, soft_wrap=True)
@@ -106,16 +106,12 @@ def progress_display(*, is_quiet: bool, prefix: str = "") -> BarProgress | LineP
 
 def reading(progress: Progress) -> Callable[[int, int], None]:
     """Return a callback that shows how many files have been read."""
-    n_shown = 0
+    stage = Counted(progress, "reading")
 
     def show(n_read: int, n_files: int) -> None:
-        nonlocal n_shown
-        if n_shown == 0:
-            progress.start("reading", n_files)
-        progress.advance(n_read - n_shown)
-        n_shown = n_read
+        stage(n_read, n_files)
         if n_read == n_files:
-            progress.finish()
+            stage.finish()
 
     return show
 

@@ -14,7 +14,7 @@ from nngcd.clustering.k_by_hold_out import by_hold_out
 from nngcd.clustering.k_by_pairs import by_pairs
 from nngcd.clustering.k_by_silhouette import by_silhouette
 from nngcd.clustering.k_scores import KEstimate, Progress, Task, numbered, only_pairs
-from nngcd.clustering.kmeans import Rows, as_rows
+from nngcd.clustering.points import Rows, as_rows
 from nngcd.core.errors import ConfigError, DataError, did_you_mean
 from nngcd.core.seeds import numpy_generator
 

@@ -10,23 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nngcd.clustering.kmeans import (
-    ONE_PROCESS,
-    WIDE,
-    Centroids,
-    KMeans,
-    Points,
-    Rows,
-    Shards,
-    add_centres,
-    check_settings,
-    cluster_sums,
-    lloyd,
-    nearest_clusters,
-    prepare,
-    scores,
-    total,
-)
+from nngcd.clustering.kmeans import Centroids, KMeans
+from nngcd.clustering.lloyd import cluster_sums, lloyd, nearest_clusters, scores
+from nngcd.clustering.points import ONE_PROCESS, WIDE, Points, Rows, Shards, check_settings, prepare, total
+from nngcd.clustering.seeding import add_centres
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.seeds import torch_generator
 from nngcd.metrics.matching import UNMATCHED, match_clusters

@@ -25,7 +25,7 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from nngcd.clustering.k_scores import Ids
-from nngcd.clustering.kmeans import WIDE, Rows, as_rows
+from nngcd.clustering.points import WIDE, Rows, as_rows
 from nngcd.core.errors import ConfigError, DataError
 
 MAX_CELLS = 2**24

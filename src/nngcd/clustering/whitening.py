@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.covariance import ledoit_wolf
 from torch import Tensor
 
-from nngcd.clustering.kmeans import Rows, as_rows
+from nngcd.clustering.points import Rows, as_rows
 from nngcd.core.errors import DataError
 
 MAX_FEATURES = 128

@@ -14,3 +14,22 @@ class Progress:
 
     def finish(self, note: str = "") -> None:
         """End the stage, with its result in a few words."""
+
+
+class Counted:
+    """A stage for work that calls back with how many pieces are done, and of how many."""
+
+    def __init__(self, progress: Progress, stage: str) -> None:
+        self._progress, self._stage, self._n_shown = progress, stage, 0
+
+    def __call__(self, n_done: int, n_total: int) -> None:
+        """Show what was done since the last call; the first call starts the stage."""
+        if self._n_shown == 0:
+            self._progress.start(self._stage, n_total)
+        self._progress.advance(n_done - self._n_shown)
+        self._n_shown = n_done
+
+    def finish(self, note: str = "") -> None:
+        """End the stage, if there was anything to do."""
+        if self._n_shown:
+            self._progress.finish(note)

@@ -8,7 +8,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from nngcd.core.errors import ConfigError
 from nngcd.methods.contract import BaseMethod, Task
+
+
+def check_centre_settings(*, n_starts: int, temperature: float) -> None:
+    """Raise `ConfigError` for settings that no method with centres can use."""
+    if n_starts < 1:
+        raise ConfigError("n_starts", n_starts, "must be at least 1")
+    if temperature <= 0:
+        raise ConfigError("temperature", temperature, "must be positive")
 
 
 class CentreMethod(BaseMethod):

@@ -14,7 +14,7 @@ from nngcd.core.errors import ConfigError
 from nngcd.heads import ProjectionHead, Prototypes
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.supcon import supcon
-from nngcd.methods.centres import CentreMethod
+from nngcd.methods.centres import CentreMethod, check_centre_settings
 from nngcd.methods.contract import Batch, Overview, Task
 
 
@@ -69,10 +69,7 @@ class Config(ContrastConfig):
 
     def __post_init__(self) -> None:
         ContrastConfig.__post_init__(self)
-        if self.n_starts < 1:
-            raise ConfigError("n_starts", self.n_starts, "must be at least 1")
-        if self.temperature <= 0:
-            raise ConfigError("temperature", self.temperature, "must be positive")
+        check_centre_settings(n_starts=self.n_starts, temperature=self.temperature)
 
 
 class Method(CentreMethod):

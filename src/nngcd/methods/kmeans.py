@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from nngcd.clustering.kmeans import KMeans
-from nngcd.core.errors import ConfigError
-from nngcd.methods.centres import CentreMethod
+from nngcd.methods.centres import CentreMethod, check_centre_settings
 from nngcd.methods.contract import Overview
 from nngcd.metrics.matching import UNMATCHED, match_clusters
 
@@ -26,10 +25,7 @@ class Config:
     """Turns distances into probabilities; it changes confidences, never an assignment."""
 
     def __post_init__(self) -> None:
-        if self.n_starts < 1:
-            raise ConfigError("n_starts", self.n_starts, "must be at least 1")
-        if self.temperature <= 0:
-            raise ConfigError("temperature", self.temperature, "must be positive")
+        check_centre_settings(n_starts=self.n_starts, temperature=self.temperature)
 
 
 class Method(CentreMethod):

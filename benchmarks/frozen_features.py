@@ -1,0 +1,31 @@
+"""What benchmarks on frozen features share: which data, and its features of the centre view."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from torch import Tensor
+
+from nngcd.core.progress import Progress
+from nngcd.datasets import open_dataset
+from nngcd.datasets.split import Split, Truth
+from nngcd.pipeline import cached_views, centre_view_features, prepare
+from nngcd.settings import resolve
+
+
+def data_parser(doc: str | None) -> argparse.ArgumentParser:
+    """Return a parser that asks for the data; a benchmark adds its own options."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", help="a folder, or digits")
+    parser.add_argument("--dataset", help="how the folder is to be read, for example cub")
+    parser.add_argument("--cache", type=Path, help="folder in which features are kept for the next time")
+    return parser
+
+
+def frozen_features(arguments: argparse.Namespace) -> tuple[Split, Truth | None, Tensor]:
+    """Return the data and the pre-trained features of the centre view of each image."""
+    split, truth = open_dataset(arguments.data, dataset=arguments.dataset)
+    job = prepare(split, resolve({"data": arguments.data, "dataset": arguments.dataset, "k": "auto"}))
+    hidden_nv = cached_views(job, cache=arguments.cache, progress=Progress())
+    return split, truth, centre_view_features(job, hidden_nv, Progress())

@@ -1,0 +1,95 @@
+"""The rows that are clustered: checked, centred, read a block at a time, and spread over processes if need be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nngcd.core.errors import ConfigError, DataError
+
+Rows = Tensor | NDArray[Any]
+WIDE = torch.float64
+"""The type of sums over many rows; everything else has the type of the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """How rows are spread over processes: each fits its own rows, and all find what one would find with all rows.
+
+    Each needs at least one row. Rank and count are there because a seed is drawn from all rows, in rank order.
+    """
+
+    rank: int = 0
+    count: int = 1
+    all_reduce: Callable[[Tensor], Tensor] = lambda total: total
+    """Returns the sum of a tensor over all processes; nothing else passes between them."""
+
+    def gather(self, own: Tensor) -> Tensor:
+        """Return every shard's tensor, stacked in the order of the ranks."""
+        slots = own.new_zeros(self.count, *own.shape)
+        slots[self.rank] = own
+        return self.all_reduce(slots)
+
+
+ONE_PROCESS = Shards()
+
+
+class Points(NamedTuple):
+    """The rows less mean_d, the mean of all shards: norm_n = |x|^2, less 2 x.c, plus |c|^2 is accurate in float32."""
+
+    x_nd: Tensor
+    norm_n: Tensor
+    label_n: Tensor
+    """The cluster a row is held in; -1 for a free row."""
+    mean_d: Tensor
+    n_total: int
+    """Rows of all shards."""
+    block_size: int
+    shards: Shards
+
+    def blocks(self) -> Iterator[tuple[slice, Tensor]]:
+        """Give the rows a block at a time, each with where it lies."""
+        for start in range(0, len(self.x_nd), self.block_size):
+            rows = slice(start, start + self.block_size)
+            yield rows, self.x_nd[rows]
+
+
+def as_rows(values: Rows) -> Tensor:
+    """Return a non-empty table as float32 or float64, without a copy where possible."""
+    row_nd = torch.as_tensor(values).detach()
+    if row_nd.ndim != 2 or not row_nd.numel():
+        raise DataError(f"features must be a non-empty table (rows, features), got shape {tuple(row_nd.shape)}")
+    return row_nd if row_nd.dtype in (torch.float32, torch.float64) else row_nd.float()
+
+
+def prepare(values: Rows, label_n: Tensor | None, block_size: int, shards: Shards) -> Points:
+    """Return the points of a table of rows; without labels all are free."""
+    row_nd = as_rows(values)
+    sum_d = torch.stack([row_bd.sum(0, dtype=WIDE) for row_bd in torch.split(row_nd, max(block_size, 1))]).sum(0)
+    total_e = shards.all_reduce(torch.cat([sum_d, sum_d.new_tensor([len(row_nd)])]))
+    if not torch.isfinite(total_e).all():
+        raise DataError("the features hold NaN or infinite values; leave those rows out or mend them")
+    mean_d = (total_e[:-1] / total_e[-1]).to(row_nd.dtype)
+    label_n = torch.full((len(row_nd),), -1) if label_n is None else label_n
+    x_nd = row_nd - mean_d
+    norm_n = torch.cat([x_bd.square().sum(1) for x_bd in torch.split(x_nd, max(block_size, 1))])
+    return Points(x_nd, norm_n, label_n.to(row_nd.device), mean_d, int(total_e[-1]), block_size, shards)
+
+
+def check_settings(points: Points, **numbers: int) -> None:
+    """Raise `ConfigError` for numbers that cannot be, `n_clusters` among them."""
+    for name, value in {**numbers, "block_size": points.block_size}.items():
+        if value < 1:
+            raise ConfigError(name, value, "must be at least 1")
+    if numbers["n_clusters"] > points.n_total:
+        raise ConfigError("n_clusters", numbers["n_clusters"], f"must not exceed the {points.n_total} rows")
+
+
+def total(points: Points, value_n: Tensor) -> float:
+    """Return the sum of a value over the rows of all shards."""
+    return float(points.shards.all_reduce(value_n.sum(dtype=WIDE)))
