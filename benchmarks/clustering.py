@@ -7,14 +7,10 @@ python benchmarks/clustering.py --cub ../shared/data/cub --cache runs/.nngcd-cac
 
 from __future__ import annotations
 
-import argparse
-import os
-import platform
 import resource
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,8 +23,8 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 from sklearn.cluster import KMeans as ScikitLearnKMeans
 from sklearn.cluster import kmeans_plusplus
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn, has no types
 
+from measuring import Target, begin, end, fastest, parser_with_targets, seconds
 from nngcd.clustering.kmeans import KMeans
 from nngcd.clustering.points import ONE_PROCESS, prepare
 from nngcd.clustering.seeding import add_centres
@@ -36,7 +32,6 @@ from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
 from nngcd.datasets import open_dataset
 
 Array = NDArray[Any]
-N_ROUNDS = 5
 N_MOVES, N_MORE_MOVES = 5, 25
 
 
@@ -56,39 +51,14 @@ SHORT = Sizes(speed=(8_000, 768, 50), memory=(100_000, 384, 200), growth=(10_000
               semi_supervised=(2_000, 640, 60), reference_rows=500)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One measured number and what it has to be."""
-
-    name: str
-    measured: float
-    limit: float
-    is_minimum: bool = False
-
-    @property
-    def is_met(self) -> bool:
-        """Whether the number is good enough."""
-        return self.measured >= self.limit if self.is_minimum else self.measured <= self.limit
-
-    def __str__(self) -> str:
-        target = f"{'>=' if self.is_minimum else '<='} {self.limit:g}"
-        return f"{self.name:<66} {self.measured:>8.2f}  {target:>7}  {'ok' if self.is_met else 'short'}"
-
-
 def main() -> None:
     """Measure everything and print one line per target."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--short", action="store_true", help="small sizes, under a minute")
-    parser.add_argument("--assert", dest="is_strict", action="store_true", help="exit code 1 if a target is missed")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="for both sides; 1 on a busy machine")
+    parser = parser_with_targets(__doc__)
     parser.add_argument("--cub", type=Path, metavar="FOLDER", help="CUB-200-2011, for its labels")
     parser.add_argument("--cache", type=Path, metavar="FILE", help="features of CUB that a run has cached")
     arguments = parser.parse_args()
     sizes = SHORT if arguments.short else Sizes()
-    torch.set_num_threads(arguments.threads)
-    threadpool_limits(arguments.threads)
-    print(f"{os.cpu_count()} cores, {torch.get_num_threads()} threads, {platform.machine()}, torch {torch.__version__},"
-          f" scikit-learn {sklearn.__version__}; fastest of {N_ROUNDS} interleaved rounds", flush=True)  # fmt: skip
+    begin(arguments, scikit_learn=sklearn.__version__)
     if bool(arguments.cub) != bool(arguments.cache):
         parser.error("--cub and --cache go together: labels and features")
     semi_supervised = cub_features(arguments.cub, arguments.cache) if arguments.cub else stand_in(sizes)
@@ -99,23 +69,7 @@ def main() -> None:
         *growth(sizes),
         semi_supervised_fit(*semi_supervised),
     ]
-    print("\n" + "\n".join(str(target) for target in targets))
-    if arguments.is_strict and not all(target.is_met for target in targets):
-        sys.exit(1)
-
-
-def seconds(call: Callable[[], object]) -> float:
-    """Return how long a call takes; of one thread the processor's time, which other processes do not lengthen."""
-    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
-    started = clock()
-    call()
-    return clock() - started
-
-
-def fastest(*calls: Callable[[], object]) -> list[float]:
-    """Return the shortest time of each call, the calls taking turns: what other work on the machine adds stays out."""
-    rounds = [[seconds(call) for call in calls] for _ in range(N_ROUNDS)]
-    return [min(times) for times in zip(*rounds, strict=True)]
+    end(arguments, targets)
 
 
 def blobs(n_rows: int, n_features: int, n_classes: int) -> tuple[Array, Array]:
