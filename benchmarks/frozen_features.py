@@ -10,7 +10,7 @@ from torch import Tensor
 from nngcd.core.progress import Progress
 from nngcd.datasets import open_dataset
 from nngcd.datasets.split import Split, Truth
-from nngcd.pipeline import cached_views, centre_view_features, prepare
+from nngcd.pipeline import centre_view_features, kept_views, prepare
 from nngcd.settings import resolve
 
 
@@ -27,5 +27,5 @@ def frozen_features(arguments: argparse.Namespace) -> tuple[Split, Truth | None,
     """Return the data and the pre-trained features of the centre view of each image."""
     split, truth = open_dataset(arguments.data, dataset=arguments.dataset)
     job = prepare(split, resolve({"data": arguments.data, "dataset": arguments.dataset, "k": "auto"}))
-    hidden_nv = cached_views(job, cache=arguments.cache, progress=Progress())
-    return split, truth, centre_view_features(job, hidden_nv, Progress())
+    bank = kept_views(job, cache=arguments.cache, progress=Progress())
+    return split, truth, centre_view_features(job, bank, Progress())

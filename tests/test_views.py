@@ -127,11 +127,11 @@ def test_impossible_preprocessing_is_refused(name, value):
 
 
 def test_config_is_checked_and_described():
-    assert set(field_docs(Config)) == {"recipe", "n_random"}
+    assert set(field_docs(Config)) == {"recipe", "per_image", "bank_gb"}
     with pytest.raises(ConfigError, match=r"views\.recipe"):
         Config(recipe="three-random")
-    with pytest.raises(ConfigError, match=r"views\.n_random"):
-        Config(n_random=0)
+    with pytest.raises(ConfigError, match=r"views\.per_image"):
+        Config(per_image=0)
 
 
 def test_feature_views_keep_the_feature_first_and_drop_a_tenth_of_the_others():

@@ -13,7 +13,7 @@ from nngcd.core.files import read_table, read_tensors
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.split import Split
-from nngcd.pipeline import cached_views, centre_view_features, prepare
+from nngcd.pipeline import centre_view_features, kept_views, prepare
 from nngcd.settings import Settings
 
 
@@ -22,7 +22,7 @@ def estimate_of_images(
 ) -> KEstimate:
     """Return the number of categories of a split, judged by the untrained backbone's features."""
     job = prepare(split, settings)
-    features_nd = centre_view_features(job, cached_views(job, cache=cache, progress=progress), progress)
+    features_nd = centre_view_features(job, kept_views(job, cache=cache, progress=progress), progress)
     return estimated_k(
         features_nd, split.labels, k_range=settings.k_range, seed=settings.seed, method=method, progress=progress
     )

@@ -17,6 +17,7 @@ from nngcd import run_files
 from nngcd.backbones.backbone import Backbone
 from nngcd.choosing_k import estimated_k, given_k
 from nngcd.clustering.estimate_k import KEstimate
+from nngcd.core import processes
 from nngcd.core.device import choose_device, choose_precision, choose_workers
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
@@ -26,14 +27,17 @@ from nngcd.losses.sparse import warn_if_unbounded
 from nngcd.methods.contract import Overview
 from nngcd.results import name_clusters, with_decisions
 from nngcd.settings import Settings
-from nngcd.training.extraction import cached_hidden, centre_features, run_tail
+from nngcd.training.bank import Bank, MemoryBank, plan_bank, view_bank
+from nngcd.training.extraction import centre_features, run_tail
+from nngcd.training.launching import launch
 from nngcd.training.learner import Learner
 from nngcd.training.loop import train
 from nngcd.training.model import Blueprint, Model, build_backbone, device_of, move
-from nngcd.training.sources import CachedViews, OnlineViews, Source
+from nngcd.training.sources import BankViews, OnlineViews, Source
 from nngcd.views import feature_views
 
 _LOG = logging.getLogger(__name__)
+IMAGES_PER_LOOK = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class Job:
     backbone: Backbone
     k: int | None
     """The number of categories; None when it is to be estimated."""
+    fabric: Fabric
+    """What training runs on: this process, or several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +74,25 @@ def prepare(split: Split, settings: Settings) -> Job:
     """
     k = given_k(split, settings)
     device = choose_device(settings.device)
-    choose_precision(settings.precision, device)
+    fabric = launch(device, choose_precision(settings.precision, device))
     blueprint = _blueprint(split, settings, k or 0)
     weights = Path(settings.weights) if settings.weights else None
-    return Job(split, settings, blueprint, move(build_backbone(blueprint, weights=weights), device), k)
+    return Job(split, settings, blueprint, move(build_backbone(blueprint, weights=weights), fabric.device), k, fabric)
 
 
 def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | None, progress: Progress) -> None:
-    """Fit, write everything into the run folder, and score when the truth is known. A killed run can be resumed."""
+    """Fit, write everything into the run folder, and score when the truth is known. A killed run can be resumed.
+
+    Of several processes the first one writes.
+    """
     started = time.perf_counter()
     split, settings = job.split, job.settings
     _LOG.info("%s: %d images, %d labelled in %d classes", split.name, len(split), split.n_labelled, split.n_old)
-    run_files.write_inputs(run, split, settings)
+    if processes.is_first():
+        run_files.write_inputs(run, split, settings)
     fitted = fit_job(job, run=run, cache=cache, progress=progress)
+    if not processes.is_first():
+        return
     run_files.write_outputs(run, split, fitted.model, fitted.categories, fitted.features_nd, fitted.scores_nk)
     seconds = time.perf_counter() - started
     run_files.write_summary(run, split, truth, settings, fitted.scores_nk, fitted.k_estimate, seconds=seconds)
@@ -103,19 +115,18 @@ def fit(
 def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Progress) -> Fitted:
     """Tell the story: views through the trunk, K, training of tail and method, features, assignment, names."""
     split, settings, device = job.split, job.settings, device_of(job.backbone)
-    hidden_nv = cached_views(job, cache=cache, progress=progress)
+    bank = kept_views(job, cache=cache, progress=progress)
 
     def overview(epoch: int) -> Overview:
-        features_nd, labels_n = centre_view_features(job, hidden_nv, progress), torch.from_numpy(split.labels)
+        features_nd, labels_n = centre_view_features(job, bank, progress), torch.from_numpy(split.labels)
         return Overview(features_nd, labels_n, epoch, derive(settings.seed, "overview", epoch))
 
-    k, estimate = number_of_categories(job, hidden_nv, run=run, progress=progress)
+    k, estimate = number_of_categories(job, bank, run=run, progress=progress)
     _LOG.info("K = %d, method %s, backbone %s, device %s", k, settings.method, job.backbone.name, device)
     model = Model.assemble(dataclasses.replace(job.blueprint, n_clusters=k), job.backbone, seed=settings.seed)
     if model.method.trains:
-        fabric = Fabric(accelerator=device.type, devices=1, precision=choose_precision(settings.precision, device))
-        source, learner = _source(job, hidden_nv), _learner(model, settings)
-        train(learner, source, settings.training, overview=overview, fabric=fabric, run=run, progress=progress)
+        source, learner = _source(job, bank), _learner(model, settings)
+        train(learner, source, settings.training, overview=overview, fabric=job.fabric, run=run, progress=progress)
 
     last = overview(settings.training.epochs)
     decided_n = model.method.settle(last)
@@ -127,18 +138,18 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
 
 
 def number_of_categories(
-    job: Job, hidden_nv: Tensor | None, *, run: RunFolder | None, progress: Progress
+    job: Job, bank: Bank | None, *, run: RunFolder | None, progress: Progress
 ) -> tuple[int, KEstimate | None]:
     """Return K, and how it was estimated unless it was given. A resumed run keeps the estimate it began with."""
     if job.k is not None:
         return job.k, None
     estimate = run_files.read_estimate(run) if run and run.k.is_file() else None
     if estimate is None:
-        features_nd, settings = centre_view_features(job, hidden_nv, progress), job.settings
+        features_nd, settings = centre_view_features(job, bank, progress), job.settings
         estimate = estimated_k(
             features_nd, job.split.labels, k_range=settings.k_range, seed=settings.seed, progress=progress
         )
-        if run:
+        if run and processes.is_first():
             run_files.write_estimate(run.path, estimate)
     return estimate.k, estimate
 
@@ -157,23 +168,20 @@ def _blueprint(split: Split, settings: Settings, k: int) -> Blueprint:
     )
 
 
-def cached_views(job: Job, *, cache: Path | None, progress: Progress) -> Tensor | None:
-    """Return hidden states of a few views per image where the trunk is the whole network (effort quick), else None."""
-    split, settings, backbone = job.split, job.settings, job.backbone
-    n_random, is_strong = settings.views.n_random, settings.views.recipe == "strong+weak"
+def kept_views(job: Job, *, cache: Path | None, progress: Progress) -> Bank | None:
+    """Return the bank of hidden states that training draws its views from; None when it draws new views online."""
+    split, backbone, chosen = job.split, job.backbone, job.settings.views
     if split.features_nvd is not None:
         features_nvd = torch.from_numpy(split.features_nvd)
         if features_nvd.shape[1] == 1:
-            generator = torch_generator(settings.seed, "feature views")
-            features_nvd = feature_views(features_nvd[:, 0], 1 + n_random, generator)
-        hidden_nv: Tensor = backbone.trunk(features_nvd.to(device_of(backbone)))
-        return hidden_nv
-    if settings.effort != "quick":
+            generator = torch_generator(job.settings.seed, "feature views")
+            features_nvd = feature_views(features_nvd[:, 0], 1 + (chosen.n_kept or 2), generator)
+        return MemoryBank(backbone.trunk(features_nvd.to(device_of(backbone))))
+    if chosen.n_kept is None:
         return None
-    return cached_hidden(
-        backbone, split, n_random=n_random, is_strong=is_strong, n_workers=choose_workers(settings.workers),
-        cache=cache, progress=progress,
-    )  # fmt: skip
+    plan = plan_bank(backbone, split, n_random=chosen.n_kept, is_strong=chosen.recipe == "strong+weak")
+    n_workers = choose_workers(job.settings.workers)
+    return view_bank(plan, cache=cache, limit_gb=chosen.bank_gb, n_workers=n_workers, progress=progress)
 
 
 def _learner(model: Model, settings: Settings) -> Learner:
@@ -182,12 +190,12 @@ def _learner(model: Model, settings: Settings) -> Learner:
     return Learner(model.backbone.tail, model.method, tail_learning_rate=rate)
 
 
-def _source(job: Job, hidden_nv: Tensor | None) -> Source:
+def _source(job: Job, bank: Bank | None) -> Source:
     split, settings = job.split, job.settings
     _warn_if_unbounded(settings)
     recipe, batch_size, seed = settings.views.recipe, settings.training.batch_size, settings.seed
-    if hidden_nv is not None:
-        return CachedViews(hidden_nv, split.labels, recipe, batch_size=batch_size, seed=seed)
+    if bank is not None:
+        return BankViews(bank, split.labels, recipe, batch_size=batch_size, seed=seed)
     assert split.images is not None
     return OnlineViews(
         split.images, split.labels, job.backbone, recipe, batch_size=batch_size, seed=seed,
@@ -195,14 +203,18 @@ def _source(job: Job, hidden_nv: Tensor | None) -> Source:
     )  # fmt: skip
 
 
-def centre_view_features(job: Job, hidden_nv: Tensor | None, progress: Progress) -> Tensor:
+def centre_view_features(job: Job, bank: Bank | None, progress: Progress) -> Tensor:
     """Return the features of every image's centre view, as the tail gives them now."""
-    backbone = job.backbone
-    if hidden_nv is not None:
-        return run_tail(backbone, hidden_nv[:, 0])
+    backbone, n = job.backbone, len(job.split)
+    own = processes.share(n)
+    if bank is not None:
+        parts = [run_tail(backbone, bank.take(image_b, torch.zeros_like(image_b)))
+                 for image_b in torch.split(torch.arange(n)[own], IMAGES_PER_LOOK)]  # fmt: skip
+        return processes.gather(torch.cat(parts), n)
     assert job.split.images is not None
     n_workers = choose_workers(job.settings.workers)
-    return torch.cat(list(centre_features(backbone, job.split.images, n_workers=n_workers, progress=progress)))
+    features = centre_features(backbone, job.split.images, rows=own, n_workers=n_workers, progress=progress)
+    return processes.gather(torch.cat(list(features)), n)
 
 
 def _warn_if_unbounded(settings: Settings) -> None:

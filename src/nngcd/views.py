@@ -44,14 +44,24 @@ class Config:
     recipe: Recipe = "two-random"
     """What is compared: two random views (the paper), a random view and the centre crop (the authors' code), or a
     distorted random view and the centre crop (muGCD)."""
-    n_random: int = 2
-    """Random views kept per image in effort quick."""
+    per_image: int | str = 2
+    """Random views of each image that are passed through the frozen trunk once and kept in the view bank, beside the
+    centre view; `online` draws new ones in every epoch instead, which costs a pass through the trunk each time."""
+    bank_gb: float = 50.0
+    """Largest view bank that is made, in GB."""
 
     def __post_init__(self) -> None:
         if self.recipe not in get_args(Recipe):
             raise ConfigError("views.recipe", self.recipe, f"must be one of {', '.join(get_args(Recipe))}")
-        if self.n_random < 1:
-            raise ConfigError("views.n_random", self.n_random, "must be at least 1")
+        if self.per_image != "online" and not (isinstance(self.per_image, int) and self.per_image >= 1):
+            raise ConfigError("views.per_image", self.per_image, "must be a number from 1, or online")
+        if not self.bank_gb > 0:
+            raise ConfigError("views.bank_gb", self.bank_gb, "must be positive")
+
+    @property
+    def n_kept(self) -> int | None:
+        """Random views kept of each image; None when they are drawn online."""
+        return self.per_image if isinstance(self.per_image, int) else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,16 +11,17 @@ from nngcd.core.run_folder import RunFolder
 from nngcd.core.seeds import torch_generator
 from nngcd.methods import nngcd
 from nngcd.methods.contract import BaseMethod, Moment, Overview, Task
+from nngcd.training.bank import MemoryBank
 from nngcd.training.learner import Learner
 from nngcd.training.loop import Config, _parameter_groups, train
-from nngcd.training.sources import CachedViews
+from nngcd.training.sources import BankViews
 
 
 @pytest.fixture
 def source(blobs):
     features, labels, _ = blobs
     hidden = torch.from_numpy(features)[:, None] + torch.randn(240, 3, 16, generator=torch_generator(0, "noise")) * 0.1
-    return CachedViews(hidden, labels, "two-random", batch_size=60, seed=0)
+    return BankViews(MemoryBank(hidden), labels, "two-random", batch_size=60, seed=0)
 
 
 def make_learner(**config):
@@ -86,7 +87,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_state(source, tmp_pa
     run_training(make_learner(), source, run, epochs=2)
     kept = run.checkpoint.read_bytes()
     learner = make_learner()
-    source.hidden_nv[:] = torch.nan
+    source.bank.hidden_nv[:] = torch.nan
     with pytest.raises(TrainingError, match=r"no longer finite in epoch 3.*nan.*learning_rate"):
         run_training(learner, source, run, epochs=4)
     assert run.checkpoint.read_bytes() == kept

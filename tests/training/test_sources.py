@@ -6,7 +6,8 @@ import torch
 
 from nngcd.backbones import load_backbone
 from nngcd.datasets.image_arrays import ImageArrays
-from nngcd.training.sources import CachedViews, OnlineViews
+from nngcd.training.bank import MemoryBank
+from nngcd.training.sources import BankViews, OnlineViews
 
 N_IMAGES = 40
 
@@ -18,15 +19,15 @@ def labels():
 
 def numbered_views(n_random):
     """Hidden states that say which image and view they are."""
-    return torch.stack(
-        torch.meshgrid(torch.arange(N_IMAGES), torch.arange(1 + n_random), indexing="ij"), dim=-1
-    ).float()
+    image_nv, view_nv = torch.meshgrid(torch.arange(N_IMAGES), torch.arange(1 + n_random), indexing="ij")
+    return MemoryBank(torch.stack([image_nv, view_nv], dim=-1).float())
 
 
 @pytest.mark.parametrize("n_random", [2, 5])
 def test_two_random_views_are_different_and_never_the_centre(labels, n_random):
-    source = CachedViews(numbered_views(n_random), labels, "two-random", batch_size=20, seed=0)
-    for hidden_vb, labels_b, image_b in source.batches(0):
+    source = BankViews(numbered_views(n_random), labels, "two-random", batch_size=20, seed=0)
+    for hidden_vb, labels_b, image_b, n_images in source.batches(0):
+        assert n_images == 20
         image, view = hidden_vb[..., 0], hidden_vb[..., 1]
         assert torch.equal(image[0].long(), image_b)
         assert torch.equal(image[0], image[1])
@@ -37,14 +38,14 @@ def test_two_random_views_are_different_and_never_the_centre(labels, n_random):
 
 @pytest.mark.parametrize(("recipe", "n_random"), [("random+centre", 3), ("strong+weak", 3), ("two-random", 1)])
 def test_a_random_view_and_the_centre(labels, recipe, n_random):
-    source = CachedViews(numbered_views(n_random), labels, recipe, batch_size=20, seed=0)
+    source = BankViews(numbered_views(n_random), labels, recipe, batch_size=20, seed=0)
     views = torch.cat([hidden_vb[..., 1] for hidden_vb, *_ in source.batches(0)], dim=1)
     assert (views[1] == 0).all()
     assert set(views[0].tolist()) == set(range(1, n_random + 1))
 
 
 def test_an_epoch_can_be_drawn_again_without_those_before_it(labels):
-    source = CachedViews(numbered_views(2), labels, "two-random", batch_size=20, seed=0)
+    source = BankViews(numbered_views(2), labels, "two-random", batch_size=20, seed=0)
     first = [hidden for hidden, *_ in source.batches(5)]
     again = [hidden for hidden, *_ in source.batches(5)]
     other = [hidden for hidden, *_ in source.batches(6)]

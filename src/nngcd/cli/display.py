@@ -52,6 +52,10 @@ class BarProgress(Progress):
         total = self._bar.tasks[self._task].total
         self._bar.update(self._task, completed=total, note=escape(note))
 
+    def tell(self, text: str) -> None:
+        """Print a line above the bars."""
+        self._bar.console.print(self.prefix + text, markup=False, highlight=False)
+
 
 class LineProgress(Progress):
     """A line now and then, without control characters; for log files."""
@@ -82,6 +86,10 @@ class LineProgress(Progress):
     def finish(self, note: str = "") -> None:
         """Print how long the stage took."""
         self._line(f"{self.total}/{self.total}  done in {time.monotonic() - self.started:.0f} s  {note}")
+
+    def tell(self, text: str) -> None:
+        """Print a line."""
+        OUT.print(self.prefix + text, markup=False, highlight=False)
 
     def _line(self, text: str) -> None:
         OUT.print(f"{self.prefix + self.stage:<24} {text}".rstrip(), markup=False, highlight=False)

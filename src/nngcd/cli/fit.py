@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from nngcd.cli import options
 from nngcd.core.errors import ConfigError
 
+VIEWS_HELP = "Random views kept of each image, or new ones every epoch. (default: 2, 10, online by effort)"
 K_HELP = "Number of categories, known and new together. (default: auto, or as published for benchmark data sets)"
 
 
@@ -28,6 +29,8 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. (default: 0)")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps. (default: auto)")] = None,
     workers: options.Workers = None,
+    views_per_image: Annotated[str | None, typer.Option(metavar="N|online", help=VIEWS_HELP)] = None,
+    bank_size: Annotated[float | None, typer.Option(metavar="GB", help="Largest view bank. (default: 50)")] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder to make. (default: runs/NAME-DATE)")] = None,
     cache: options.Cache = None,
     config_file: Annotated[Path | None, typer.Option("--config", help="Settings, as in a run's config.yaml.")] = None,
@@ -51,7 +54,7 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     flags = {
         "data": data, "dataset": dataset, "k": k, "method": method, "effort": effort, "preset": preset,
         "backbone": backbone, "weights": weights, "image_size": image_size, "seed": seed, "device": device,
-        "workers": workers,
+        "workers": workers, "views": _views(views_per_image, bank_size),
     }  # fmt: skip
     if resume:
         others = {**flags, "out": out, "config": config_file, "set": assignments}
@@ -64,3 +67,10 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
         settings = running.settings_from(flags, config_file, assignments or [])
     run = running.fit_run(settings, run=run, out=out, cache=cache, is_quiet=quiet or json)
     running.show(run, is_json=json)
+
+
+def _views(per_image: str | None, bank_gb: float | None) -> dict[str, Any] | None:
+    """Return the settings of views that flags give."""
+    number = int(per_image) if per_image and per_image.isdecimal() else per_image
+    given = {"per_image": number, "bank_gb": bank_gb}
+    return {name: value for name, value in given.items() if value is not None} or None

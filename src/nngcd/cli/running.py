@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -15,9 +15,9 @@ import typer
 
 from nngcd.cli.display import ERRORS, progress_display, reading, say, say_json
 from nngcd.cli.words import found_words, score_words
-from nngcd.core import config
+from nngcd.core import config, processes
 from nngcd.core.device import choose_device
-from nngcd.core.errors import ConfigError
+from nngcd.core.errors import ConfigError, TrainingError
 from nngcd.core.files import read_json
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset
@@ -60,21 +60,34 @@ def fit_run(
             say(f"{run.path} is complete already.")
         return run
     choose_device(settings.device)
+    # Of several processes the first one speaks and writes.
+    is_quiet = is_quiet or not processes.is_first()
     with progress_display(is_quiet=is_quiet, prefix=prefix) as progress:
         split, truth = open_dataset(
             settings.data, dataset=settings.dataset, reading=settings.reading, on_progress=reading(progress)
         )
     job = prepare(split, settings)
     if run is None:
-        run = RunFolder.create(out or Path("runs") / f"{split.name}-{datetime.now():%Y%m%d}")
+        run = _new_run(out or Path("runs") / f"{split.name}-{datetime.now():%Y%m%d}")
     if not is_quiet:
         say(f"{prefix}run folder: {run.path}")
         say(f"{prefix}method {settings.method}, effort {settings.effort}, seed {settings.seed}")
         say(f"{prefix}{len(split)} images: {split.n_labelled} labelled in {split.n_old} categories, "
             f"{split.n_unlabelled} unlabelled, {len(split.problems)} not used")  # fmt: skip
-    with run.locked(), interruptible(run), run.logged(), progress_display(is_quiet=is_quiet, prefix=prefix) as progress:
-        discover(job, truth, run, cache=cache or run.path.parent / ".nngcd-cache", progress=progress)
+    with ExitStack() as around:
+        around.enter_context(interruptible(run))
+        if processes.is_first():
+            around.enter_context(run.locked())
+            around.enter_context(run.logged())
+        shown = around.enter_context(progress_display(is_quiet=is_quiet, prefix=prefix))
+        discover(job, truth, run, cache=cache or run.path.parent / ".nngcd-cache", progress=shown)
     return run
+
+
+def _new_run(path: Path) -> RunFolder:
+    """Make the run folder; of several processes the first one makes it, and tells the others its name."""
+    run = RunFolder.create(path) if processes.is_first() else None
+    return RunFolder(processes.from_first(run and run.path))
 
 
 def show(run: RunFolder, *, is_json: bool) -> None:
@@ -95,18 +108,24 @@ def show(run: RunFolder, *, is_json: bool) -> None:
 
 @contextmanager
 def interruptible(run: RunFolder) -> Iterator[None]:
-    """Turn Ctrl-C and SIGTERM into a clean end that says how to go on."""
+    """Turn Ctrl-C, SIGTERM and the end of another process into a clean end that says how to go on."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, stop)
+    n = processes.count()
+    command = f"torchrun --nproc-per-node {n} -m nngcd" if n > 1 else "nngcd"
+    how = f"everything up to the last whole epoch is kept. Continue:  {command} fit --resume {run.path}"
     try:
         yield
     except KeyboardInterrupt:
-        text = f"\nStopped; everything up to the last whole epoch is kept. Continue:  nngcd fit --resume {run.path}"
-        ERRORS.print(text, markup=False, highlight=False)
+        ERRORS.print(f"\nStopped; {how}", markup=False, highlight=False)
         raise typer.Exit(130) from None
+    except RuntimeError as error:
+        if not processes.is_broken_connection(error):
+            raise
+        raise TrainingError(f"another of the {n} processes of this run has ended; {how}") from error
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nngcd.core import processes
 from nngcd.core.errors import ConfigError, DataError
 
 Rows = Tensor | NDArray[Any]
@@ -37,6 +38,11 @@ class Shards:
 
 
 ONE_PROCESS = Shards()
+
+
+def run_shards() -> Shards:
+    """Return how this run's processes share rows; each fits its `processes.share` of them."""
+    return Shards(processes.rank(), processes.count(), processes.all_reduce)
 
 
 class Points(NamedTuple):

@@ -15,6 +15,9 @@ class Progress:
     def finish(self, note: str = "") -> None:
         """End the stage, with its result in a few words."""
 
+    def tell(self, text: str) -> None:
+        """Say something the user should know before a stage begins, for example how much disk it takes."""
+
 
 class Counted:
     """A stage for work that calls back with how many pieces are done, and of how many."""

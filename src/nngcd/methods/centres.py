@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from nngcd.clustering.points import run_shards
+from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
+from nngcd.core import processes
 from nngcd.core.errors import ConfigError
-from nngcd.methods.contract import BaseMethod, Task
+from nngcd.methods.contract import BaseMethod, Overview, Task
+
+
+def semi_supervised_centres(
+    overview: Overview, n_clusters: int, *, init: Literal["matched", "published"] = "matched", n_init: int = 10
+) -> Tensor:
+    """Return the centres of semi-supervised k-means of the normalised features; centre k < n_old is old class k.
+
+    Of several processes each clusters its share of the images, and all find the same centres.
+    """
+    k_means = SemiSupervisedKMeans(
+        n_clusters, init=init, n_init=n_init, random_state=overview.seed, shards=run_shards()
+    )  # fmt: skip
+    own = processes.share(len(overview.features_nd))
+    return k_means.fit(F.normalize(overview.features_nd[own], dim=-1), overview.labels_n[own]).cluster_centers_
 
 
 def check_centre_settings(*, n_starts: int, temperature: float) -> None:

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
 from nngcd.core.errors import ConfigError
 from nngcd.heads import ProjectionHead, Prototypes
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.supcon import supcon
-from nngcd.methods.centres import CentreMethod, check_centre_settings
+from nngcd.methods.centres import CentreMethod, check_centre_settings, semi_supervised_centres
 from nngcd.methods.contract import Batch, Overview, Task
 
 
@@ -123,7 +121,4 @@ def contrast_terms(z_vbd: Tensor, labels_b: Tensor, config: ContrastConfig) -> d
 
 def cluster_centres(overview: Overview, task: Task, config: Config) -> Tensor:
     """Return the centres of semi-supervised k-means of the normalised features; centre k < n_old is old class k."""
-    k_means = SemiSupervisedKMeans(
-        task.n_clusters, init=config.cluster_start, n_init=config.n_starts, random_state=overview.seed
-    )
-    return k_means.fit(F.normalize(overview.features_nd, dim=-1), overview.labels_n).cluster_centers_
+    return semi_supervised_centres(overview, task.n_clusters, init=config.cluster_start, n_init=config.n_starts)

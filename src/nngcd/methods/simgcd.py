@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
 from nngcd.core.errors import ConfigError
 from nngcd.core.schedules import linear_warmup
 from nngcd.heads import ProjectionHead, Prototypes
@@ -18,6 +17,7 @@ from nngcd.losses.cross_entropy import labelled_cross_entropy
 from nngcd.losses.distill import cross_view_distillation, mean_entropy_gap
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.supcon import supcon
+from nngcd.methods.centres import semi_supervised_centres
 from nngcd.methods.contract import BaseMethod, Batch, Overview, Task
 
 
@@ -119,8 +119,7 @@ def place_prototypes(prototypes: Prototypes, overview: Overview) -> None:
     The centres are those of semi-supervised k-means of the normalised features. Only directions are set; the norms, on
     which the speed of learning depends (see `Prototypes`), stay as they were drawn.
     """
-    k_means = SemiSupervisedKMeans(len(prototypes.weight), random_state=overview.seed)
-    centres_kd = k_means.fit(F.normalize(overview.features_nd, dim=-1), overview.labels_n).cluster_centers_
+    centres_kd = semi_supervised_centres(overview, len(prototypes.weight))
     norms_k1 = torch.linalg.vector_norm(prototypes.weight, dim=-1, keepdim=True)
     prototypes.weight.copy_(F.normalize(centres_kd.to(prototypes.weight), dim=-1) * norms_k1)
 

@@ -6,12 +6,18 @@ from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
+from nngcd.core import processes
 from nngcd.methods.contract import BaseMethod, Batch, Moment
 
 
 class Learner(nn.Module):
     """Tail and method together, so that one wrapper (precision, several processes) covers the whole loss."""
+
+    n_pieces: int = 1
+    """In how many pieces the tail takes a batch. More need less memory and one more pass; the loss sees the whole batch
+    and stays the same."""
 
     def __init__(self, tail: nn.Module, method: BaseMethod, *, tail_learning_rate: float = 1.0) -> None:
         super().__init__()
@@ -20,15 +26,29 @@ class Learner(nn.Module):
         self.method = method
         self.teacher_tail = deepcopy(tail).requires_grad_(False) if method.averages_tail else None
 
-    def forward(self, hidden_vb: Tensor, labels_b: Tensor, image_b: Tensor, moment: Moment) -> dict[str, Tensor]:
-        """Return the method's loss terms for a batch of hidden states (V, B, ...)."""
-        features_vbd, teacher_vbd = _features(self.tail, hidden_vb), None
+    def forward(
+        self, hidden_vb: Tensor, labels_b: Tensor, image_b: Tensor, n_images: int, moment: Moment
+    ) -> dict[str, Tensor]:
+        """Return the method's loss terms for a batch of hidden states (V, B, ...).
+
+        Of several processes each passes its share of the `n_images` through the tail. The features are then gathered,
+        so that every process has the loss of the whole batch: contrastive losses compare all with all.
+        """
+        features_vbd, teacher_vbd = self._features(self.tail, hidden_vb, n_images), None
         if self.teacher_tail is not None:
             with torch.no_grad():
-                teacher_vbd = _features(self.teacher_tail, hidden_vb).float()
+                teacher_vbd = self._features(self.teacher_tail, hidden_vb, n_images)
+        labels_b, image_b = processes.gather(labels_b, n_images), processes.gather(image_b, n_images)
         # Half precision pays in the backbone; similarities at temperature 0.04 need all their digits.
         with torch.autocast(hidden_vb.device.type, enabled=False):
-            return self.method.loss(Batch(features_vbd.float(), labels_b, moment, image_b, teacher_vbd))
+            return self.method.loss(Batch(features_vbd, labels_b, moment, image_b, teacher_vbd))
+
+    def _features(self, tail: nn.Module, hidden_vb: Tensor, n_images: int) -> Tensor:
+        """Return features_vbd of the whole batch, of which this process has the hidden states of its share."""
+        pieces = hidden_vb.flatten(0, 1).tensor_split(self.n_pieces)
+        parts = [tail(pieces[0].float())] if len(pieces) == 1 else [_recomputed(tail, piece) for piece in pieces]
+        features_bvd = torch.unflatten(torch.cat(parts).float(), 0, hidden_vb.shape[:2]).transpose(0, 1)
+        return processes.gather(features_bvd, n_images).transpose(0, 1)
 
     @torch.no_grad()
     def after_step(self, moment: Moment) -> None:
@@ -45,6 +65,7 @@ class Learner(nn.Module):
             self.tail.load_state_dict(self.teacher_tail.state_dict())
 
 
-def _features(tail: nn.Module, hidden_vb: Tensor) -> Tensor:
-    features_vbd: Tensor = tail(hidden_vb.flatten(0, 1)).unflatten(0, hidden_vb.shape[:2])
-    return features_vbd
+def _recomputed(tail: nn.Module, hidden_b: Tensor) -> Tensor:
+    """Return the tail's features; what it computes on the way is not kept but computed again for the gradient."""
+    features_bd: Tensor = checkpoint(tail, hidden_b.float(), use_reentrant=False)
+    return features_bd

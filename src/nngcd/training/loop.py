@@ -14,7 +14,8 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from nngcd.core.errors import ConfigError, TrainingError
+from nngcd.core import processes
+from nngcd.core.errors import ConfigError, ResourceError, TrainingError
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.schedules import cosine_learning_rate
@@ -44,9 +45,14 @@ class Config:
     """Momentum of SGD."""
     weight_decay: float = 5e-5
     """Weight decay of matrices; biases and normalisation gains have none."""
+    pieces: int = 1
+    """In how many pieces the tail takes a batch, to save memory; the loss stays that of the whole batch. One process
+    doubles it by itself when memory runs out."""
+    compile: bool = False
+    """Whether torch compiles the tail: minutes at the start, then faster steps on some GPUs."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size"):
+        for name in ("epochs", "batch_size", "pieces"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"training.{name}", getattr(self, name), "must be at least 1")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
@@ -74,7 +80,7 @@ def train(  # noqa: PLR0913 (who learns, from what, how, seen by whom)
     """Train the learner in place; with a run folder it logs and checkpoints each epoch and goes on where it stopped.
 
     `overview(epoch)` gives all images as the learner sees them now; it is asked for before the epochs for which the
-    method wants it.
+    method wants it. Of several processes the first one writes.
 
     Raises:
         TrainingError: the loss is no longer finite; the checkpoint of the last whole epoch stays.
@@ -83,8 +89,12 @@ def train(  # noqa: PLR0913 (who learns, from what, how, seen by whom)
         _parameter_groups(learner, config), config.learning_rate, momentum=config.momentum, fused=True
     )
     first = load_checkpoint(run.checkpoint, learner, optimiser) if run else 0
-    if run:
-        run.forget_metrics_from(first)
+    record = run if processes.is_first() else None
+    if record:
+        record.forget_metrics_from(first)
+    learner.n_pieces = config.pieces
+    if config.compile:
+        learner.tail.compile()
     module, wrapped = fabric.setup(learner, optimiser, move_to_device=True)
     _LOG.info("training epochs %d to %d, %d batches each", first + 1, config.epochs, source.n_batches)
     progress.start("training", config.epochs)
@@ -95,9 +105,9 @@ def train(  # noqa: PLR0913 (who learns, from what, how, seen by whom)
             learner.method.look(overview(epoch))
         _set_learning_rate(optimiser, _learning_rate(epoch, learner, config))
         means = _train_epoch(module, wrapped, source, epoch, config.epochs, fabric)
-        if run:
-            run.append_metrics(_metrics_line(epoch, means, optimiser, time.perf_counter() - started))
-            save_checkpoint(run.checkpoint, learner, optimiser, epoch + 1)
+        if record:
+            record.append_metrics(_metrics_line(epoch, means, optimiser, time.perf_counter() - started))
+            save_checkpoint(record.checkpoint, learner, optimiser, epoch + 1)
         progress.advance(1, f"loss {means['loss']:.3f}")
     learner.finish()
     progress.finish()
@@ -111,17 +121,39 @@ def _train_epoch(
     n_steps = source.n_batches
     for i, views in enumerate(source.batches(epoch)):
         moment = Moment(epoch, n_epochs, epoch * n_steps + i, n_epochs * n_steps)
-        terms: dict[str, Tensor] = module(*fabric.to_device(tuple(views)), moment)
-        loss = torch.stack(list(terms.values())).sum()
-        values = {name: term.item() for name, term in terms.items()} | {"loss": loss.item()}
-        _stop_unless_finite(values, moment)
-        optimiser.zero_grad()
-        fabric.backward(loss)
+        values = _find_gradients(module, optimiser, fabric.to_device(tuple(views)), moment, fabric)
         optimiser.step()
         module.module.after_step(moment)
         for name, value in values.items():
             sums[name] += value / n_steps
     return dict(sums)
+
+
+def _find_gradients(
+    module: Any, optimiser: Any, batch: tuple[Any, ...], moment: Moment, fabric: Fabric  # noqa: ANN401 (Fabric's wrappers)
+) -> dict[str, float]:  # fmt: skip
+    """Compute loss and gradients of a batch, in more pieces from now on if memory runs out, and return the terms."""
+    learner: Learner = module.module
+    while True:
+        optimiser.zero_grad()
+        try:
+            terms: dict[str, Tensor] = module(*batch, moment)
+            loss = torch.stack(list(terms.values())).sum()
+            values = dict(zip([*terms, "loss"], torch.stack([*terms.values(), loss]).tolist(), strict=True))
+            _stop_unless_finite(values, moment)
+            fabric.backward(loss)
+            return values
+        except torch.OutOfMemoryError as error:
+            n_pieces = 2 * learner.n_pieces
+            # Other processes wait for this one's part of the step, so it cannot be begun again.
+            if processes.count() > 1 or n_pieces > batch[0].shape[:2].numel():
+                raise ResourceError(
+                    f"a batch of {batch[-1]} images does not fit into memory in {learner.n_pieces} pieces. Try --set "
+                    f"training.pieces={n_pieces}, or fewer images: --set training.batch_size={max(1, batch[-1] // 2)}."
+                ) from error
+            learner.n_pieces = n_pieces
+            _LOG.warning("memory ran out: the tail now takes a batch in %d pieces", n_pieces)
+        torch.cuda.empty_cache()
 
 
 def _stop_unless_finite(values: dict[str, float], moment: Moment) -> None:

@@ -1,4 +1,4 @@
-"""Where training gets its batches from: cached hidden states, or images read and passed through the trunk anew."""
+"""Where training gets its batches from: the view bank, or images read and passed through the trunk anew."""
 
 from __future__ import annotations
 
@@ -12,19 +12,25 @@ from torch import Tensor
 
 from nngcd import views
 from nngcd.backbones.backbone import Backbone
+from nngcd.core import processes
+from nngcd.core.errors import ConfigError
 from nngcd.core.seeds import torch_generator
 from nngcd.datasets.split import Images
 from nngcd.loading import ViewDataset, balanced_batches, view_loader
+from nngcd.training.bank import Bank
 from nngcd.training.extraction import run_trunk
+from nngcd.training.prefetch import pinned, prefetched
 
 
 class Views(NamedTuple):
-    """A batch on its way to the tail."""
+    """A batch on its way to the tail; of several processes each has its share of it."""
 
     hidden_vb: Tensor
     """Two hidden states per image; with a centre view among them, it is the second."""
     labels_b: Tensor
     image_b: Tensor
+    n_images: int
+    """Images in the batch of all processes."""
 
 
 class Source(Protocol):
@@ -47,33 +53,42 @@ class _Balanced:
         self.labels_n = torch.from_numpy(labels)
         self.batch_size = batch_size
         self.seed = seed
-        self.n_batches = len(self._draw(epoch=0))
+        self.n_batches, n_images = self._draw(epoch=0).shape
+        if n_images < processes.count():
+            raise ConfigError("training.batch_size", n_images, f"must be at least the {processes.count()} processes")
 
     def _draw(self, epoch: int) -> Tensor:
+        """Return the batches of all processes as (n_batches, B)."""
         generator = torch_generator(self.seed, "sampler", epoch)
         return balanced_batches(self.labels_n.numpy(), self.batch_size, generator)
 
 
-class CachedViews(_Balanced):
-    """Hidden states of a few views per image, computed once: view 0 is the centre crop, the others are random crops."""
+class BankViews(_Balanced):
+    """Views drawn from a bank, which has a few of every image."""
 
     def __init__(
-        self, hidden_nv: Tensor, labels: NDArray[np.int64], recipe: views.Recipe, *, batch_size: int, seed: int
+        self, bank: Bank, labels: NDArray[np.int64], recipe: views.Recipe, *, batch_size: int, seed: int
     ) -> None:
         super().__init__(labels, batch_size=batch_size, seed=seed)
-        self.hidden_nv = hidden_nv
+        self.bank = bank
         self.recipe = recipe
 
     def batches(self, epoch: int) -> Iterator[Views]:
-        """Yield the batches, the views of each image drawn from its cached ones."""
+        """Yield the batches, read while the one before is being learnt from."""
+        return prefetched(self._read(epoch))
+
+    def _read(self, epoch: int) -> Iterator[Views]:
         generator = torch_generator(self.seed, "views", epoch)
         for image_b in self._draw(epoch):
-            view_vb = self._draw_views(len(image_b), generator)
-            yield Views(self.hidden_nv[image_b, view_vb].float(), self.labels_n[image_b], image_b)
+            own = processes.share(len(image_b))
+            view_vb, own_b = self._draw_views(len(image_b), generator)[:, own], image_b[own]
+            hidden_m = self.bank.take(own_b.repeat(len(view_vb)), view_vb.flatten())
+            hidden_vb = pinned(torch.unflatten(hidden_m, 0, view_vb.shape))
+            yield Views(hidden_vb, self.labels_n[own_b], own_b, len(image_b))
 
     def _draw_views(self, n_images: int, generator: torch.Generator) -> Tensor:
         """Return (2, B) view numbers: two different random views, or a random one and the centre."""
-        n_random = self.hidden_nv.shape[1] - 1
+        n_random = self.bank.n_views - 1
         random_vb = 1 + torch.rand(n_images, n_random, generator=generator).argsort(-1).T[:2]
         if self.recipe == "two-random" and n_random >= 2:
             return random_vb
@@ -112,7 +127,8 @@ class OnlineViews(_Balanced):
             purpose=f"train/{epoch}",
         )
         drawn = self._draw(epoch)
-        for image_b, views_bv in zip(drawn, view_loader(dataset, drawn, n_workers=self.n_workers), strict=True):
+        n_images, own = drawn.shape[1], drawn[:, processes.share(drawn.shape[1])]
+        for image_b, views_bv in zip(own, view_loader(dataset, own, n_workers=self.n_workers), strict=True):
             # Item 0 is the centre view: left out when there are two random ones, else the second.
             hidden_vb = run_trunk(self.backbone, views_bv.flip(1)[:, :2].transpose(0, 1))
-            yield Views(hidden_vb, self.labels_n[image_b], image_b)
+            yield Views(hidden_vb, self.labels_n[image_b], image_b, n_images)

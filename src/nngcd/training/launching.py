@@ -1,0 +1,29 @@
+"""Where training runs: one process, or the several that torchrun started."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.strategies.ddp import DDPStrategy
+
+from nngcd.core import processes
+from nngcd.core.device import Precision
+
+
+def launch(device: torch.device, precision: Precision) -> Fabric:
+    """Return the Fabric that training runs on; of several processes, each gets its own device and meets the others."""
+    if not processes.is_launched():
+        return Fabric(accelerator=device.type, devices=1, precision=precision)
+    n_local = int(os.environ["LOCAL_WORLD_SIZE"])
+    fabric = Fabric(
+        accelerator=device.type,
+        devices=n_local,
+        num_nodes=processes.count() // n_local,
+        # Methods with stages leave some of their modules without a gradient in some of them.
+        strategy=DDPStrategy(find_unused_parameters=True),
+        precision=precision,
+    )
+    fabric.launch()
+    return fabric

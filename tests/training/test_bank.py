@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from nngcd.backbones import load_backbone
+from nngcd.backbones.backbone import frozen
+from nngcd.core.errors import DataError, NngcdWarning, ResourceError
+from nngcd.core.progress import Progress
+from nngcd.datasets.arrays import from_arrays
+from nngcd.loading import ViewDataset
+from nngcd.training import bank as bank_module
+from nngcd.training.bank import VIEW_SEED, plan_bank, view_bank
+from nngcd.training.extraction import centre_features, run_tail, run_trunk
+
+N_IMAGES = 20
+
+
+@pytest.fixture(scope="module")
+def backbone():
+    return load_backbone("resnet18", pretrained=False, image_size=32)
+
+
+@pytest.fixture
+def pictures(rng):
+    images = rng.integers(0, 255, size=(N_IMAGES, 40, 40, 3)).astype(np.uint8)
+    return from_arrays(images, [0, 1] * 5 + [-1] * 10)
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    monkeypatch.setattr(bank_module, "SHARD_IMAGES", 8)
+
+
+class Watching(Progress):
+    def __init__(self, stop_after=None):
+        self.n_images, self.said, self.stop_after = 0, [], stop_after
+
+    def advance(self, n=1, note=""):
+        self.n_images += n
+        if self.stop_after is not None and self.n_images >= self.stop_after:
+            raise KeyboardInterrupt
+
+    def tell(self, text):
+        self.said.append(text)
+
+
+def make(backbone, split, cache, n_random=2, *, is_strong=False, limit_gb=1.0, progress=None):
+    progress = progress or Watching()
+    plan = plan_bank(backbone, split, n_random=n_random, is_strong=is_strong)
+    return view_bank(plan, cache=cache, limit_gb=limit_gb, n_workers=0, progress=progress), progress.n_images
+
+
+def everything(bank):
+    image_nv, view_nv = torch.meshgrid(torch.arange(N_IMAGES), torch.arange(bank.n_views), indexing="ij")
+    return bank.take(image_nv.flatten(), view_nv.flatten()).unflatten(0, image_nv.shape)
+
+
+@pytest.mark.parametrize("is_strong", [False, True])
+def test_kept_views_are_online_views_of_the_same_seed_in_half_precision(
+    backbone, pictures, tmp_path, small_shards, is_strong
+):
+    bank, _ = make(backbone, pictures, tmp_path, is_strong=is_strong)
+    online = ViewDataset(
+        pictures.images, backbone.preprocessing, seed=VIEW_SEED, n_random=2, may_flip=pictures.may_flip,
+        purpose="cache", is_strong=is_strong,
+    )  # fmt: skip
+    hidden_nv = run_trunk(backbone, torch.stack([online[i] for i in range(N_IMAGES)]))
+    assert everything(bank).dtype == torch.float16
+    assert torch.allclose(everything(bank).float(), hidden_nv, rtol=2**-10, atol=1e-4)
+
+
+def test_a_batch_is_taken_in_its_order_also_across_files(backbone, pictures, tmp_path, small_shards):
+    bank, _ = make(backbone, pictures, tmp_path)
+    hidden_nv = everything(bank)
+    image_b, view_b = torch.tensor([19, 0, 7, 8, 7, 19]), torch.tensor([2, 0, 1, 1, 1, 0])
+    assert torch.equal(bank.take(image_b, view_b), hidden_nv[image_b, view_b])
+
+
+def test_the_second_run_reads_what_the_first_one_kept(backbone, pictures, tmp_path):
+    first, n_computed = make(backbone, pictures, tmp_path)
+    again, n_computed_again = make(backbone, pictures, tmp_path)
+    assert (n_computed, n_computed_again) == (N_IMAGES, 0)
+    assert torch.equal(everything(first), everything(again))
+    assert torch.equal(everything(first), everything(make(backbone, pictures, None)[0]))
+
+
+def test_more_views_add_to_those_that_are_there(backbone, pictures, tmp_path):
+    few, _ = make(backbone, pictures, tmp_path, n_random=1)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npy")}
+    more, _ = make(backbone, pictures, tmp_path, n_random=3)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert torch.equal(everything(few), everything(more)[:, :2])
+    assert torch.equal(everything(more), everything(make(backbone, pictures, None, n_random=3)[0]))
+    assert make(backbone, pictures, tmp_path, n_random=2)[1] == 0
+
+
+def test_an_interrupted_bank_goes_on_where_it_stopped(backbone, pictures, tmp_path, small_shards):
+    with pytest.raises(KeyboardInterrupt):
+        make(backbone, pictures, tmp_path, progress=Watching(stop_after=10))
+    assert len(list(tmp_path.rglob("*.npy"))) == 3  # the views of the first eight images
+    assert not list(tmp_path.rglob("*.tmp"))
+    bank, n_computed = make(backbone, pictures, tmp_path)
+    assert n_computed == N_IMAGES - 8
+    assert torch.equal(everything(bank), everything(make(backbone, pictures, None)[0]))
+
+
+def test_other_images_views_or_weights_are_not_mixed_up(backbone, pictures, tmp_path, rng):
+    make(backbone, pictures, tmp_path)
+    others = from_arrays(rng.integers(0, 255, size=(N_IMAGES, 40, 40, 3)).astype(np.uint8))
+    assert make(backbone, others, tmp_path)[1] == N_IMAGES
+    assert make(backbone, pictures, tmp_path, is_strong=True)[1] == N_IMAGES
+    assert make(backbone, replace(pictures, may_flip=not pictures.may_flip), tmp_path)[1] == N_IMAGES
+    other_weights = load_backbone("resnet18", pretrained=False, image_size=32)
+    assert make(other_weights, pictures, tmp_path)[1] == N_IMAGES
+    assert make(frozen(backbone), pictures, tmp_path)[1] == N_IMAGES
+    other_size = load_backbone("resnet18", pretrained=False, image_size=24)
+    assert make(other_size, pictures, tmp_path)[1] == N_IMAGES
+
+
+def test_a_changed_image_costs_its_own_file_only(backbone, rng, tmp_path, small_shards):
+    images = rng.integers(0, 255, size=(N_IMAGES, 40, 40, 3)).astype(np.uint8)
+    make(backbone, from_arrays(images.copy()), tmp_path)
+    images[12] = 0
+    assert make(backbone, from_arrays(images), tmp_path)[1] == 8
+
+
+def test_a_damaged_file_is_computed_again(backbone, pictures, tmp_path):
+    first = everything(make(backbone, pictures, tmp_path)[0]).clone()
+    kept = sorted(tmp_path.rglob("*.npy"))
+    kept[1].write_bytes(kept[1].read_bytes()[:200])
+    kept[2].write_bytes(b"")
+    again, n_computed = make(backbone, pictures, tmp_path)
+    assert n_computed == N_IMAGES
+    assert torch.equal(first, everything(again))
+
+
+def test_a_bank_that_is_too_large_is_refused_before_anything_is_computed(backbone, pictures, tmp_path, monkeypatch):
+    with pytest.raises(ResourceError, match=r"20 images x 3 views\) takes .* more than the 0.0001 GB allowed.*--bank"):
+        make(backbone, pictures, tmp_path, limit_gb=1e-4)
+    monkeypatch.setattr(bank_module.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000})())
+    with pytest.raises(ResourceError, match=r"free\. Use fewer views .*--views-per-image online"):
+        make(backbone, pictures, tmp_path)
+    assert not list(tmp_path.rglob("*.npy"))
+
+
+def test_a_large_bank_is_announced(backbone, pictures, tmp_path, monkeypatch):
+    monkeypatch.setattr(bank_module, "SHARD_BYTES", 10_000)
+    progress = Watching()
+    make(backbone, pictures, tmp_path, progress=progress)
+    assert progress.said == [f"view bank: 20 images x 3 views, 0.1 MB, in {next(tmp_path.iterdir())}"]
+
+
+def test_hidden_states_too_large_for_half_precision_are_refused(backbone, pictures, tmp_path):
+    loud = replace(backbone, split=lambda network: (torch.nn.Sequential(Louder()), torch.nn.Identity()))
+    with pytest.raises(DataError, match=r"half precision.*--views-per-image online"):
+        make(loud, pictures, tmp_path)
+
+
+class Louder(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gain = torch.nn.Parameter(torch.tensor(1e6))
+
+    def forward(self, images):
+        return self.gain * images.flatten(1)[:, :4]
+
+
+def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(backbone, pictures, tmp_path):
+    (tmp_path / "cache").write_text("a file, not a folder")
+    with pytest.warns(NngcdWarning, match="not kept for later runs"):
+        bank, _ = make(backbone, pictures, tmp_path / "cache")
+    assert torch.equal(everything(bank), everything(make(backbone, pictures, None)[0]))
+
+
+def test_two_processes_may_write_the_same_bank(tmp_path):
+    script = tmp_path / "write.py"
+    script.write_text(
+        """
+import sys, numpy as np, torch
+from pathlib import Path
+from nngcd.backbones import load_backbone
+from nngcd.core.progress import Progress
+from nngcd.datasets.arrays import from_arrays
+from nngcd.training import bank
+bank.SHARD_IMAGES = 4
+torch.manual_seed(0)
+backbone = load_backbone("resnet18", pretrained=False, image_size=32)
+pictures = from_arrays(np.random.default_rng(0).integers(0, 255, size=(20, 40, 40, 3)).astype(np.uint8))
+plan = bank.plan_bank(backbone, pictures, n_random=2, is_strong=False)
+made = bank.view_bank(plan, cache=Path(sys.argv[1]), limit_gb=1, n_workers=0, progress=Progress())
+print(float(made.take(torch.arange(20), torch.arange(20) % 3).double().sum()))
+""",
+        encoding="utf-8",
+    )
+    command = [sys.executable, str(script), str(tmp_path / "cache")]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    sums = [process.communicate(timeout=120)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sums[0] == sums[1]
+    assert len(list((tmp_path / "cache").rglob("*.npy"))) == 15
+    assert not list((tmp_path / "cache").rglob("*.tmp"))
+
+
+def test_features_of_the_quick_effort_have_the_length_of_their_scale(backbone, pictures):
+    hidden_nv = everything(make(frozen(backbone), pictures, None)[0])
+    assert torch.allclose(hidden_nv.float().norm(dim=-1), torch.tensor(20.0).sqrt(), atol=0.01)
+
+
+def test_centre_features_are_those_of_the_kept_centre_view(backbone, pictures):
+    bank, _ = make(backbone, pictures, None)
+    streamed = torch.cat(list(centre_features(backbone, pictures.images, n_workers=0, progress=Progress())))
+    image_n = torch.arange(N_IMAGES)
+    assert torch.allclose(streamed, run_tail(backbone, bank.take(image_n, torch.zeros_like(image_n))), atol=2e-2)
+    some = centre_features(backbone, pictures.images, rows=slice(5, 9), n_workers=0, progress=Progress())
+    assert torch.allclose(torch.cat(list(some)), streamed[5:9], atol=1e-5)
