@@ -91,7 +91,9 @@ def _new_run(path: Path) -> RunFolder:
 
 
 def show(run: RunFolder, *, is_json: bool) -> None:
-    """Print a finished run's result in plain words, or as JSON."""
+    """Print a finished run's result in plain words, or as JSON; of several processes the first one does."""
+    if not processes.is_first():
+        return
     summary = read_json(run.summary)
     if is_json:
         say_json({"run": str(run.path), **summary})

@@ -1,0 +1,146 @@
+"""One run in two processes (gloo, as torchrun starts them) against the same run in one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+STEPS = """
+import json, sys
+import numpy as np, torch
+from torch import nn
+from nngcd.core import processes
+from nngcd.core.device import choose_device
+from nngcd.core.progress import Progress
+from nngcd.core.seeds import torch_generator
+from nngcd.methods import mugcd, nngcd
+from nngcd.methods.contract import Overview, Task
+from nngcd.methods.centres import semi_supervised_centres
+from nngcd.training import loop
+from nngcd.training.bank import MemoryBank
+from nngcd.training.launching import launch
+from nngcd.training.learner import Learner
+from nngcd.training.sources import BankViews
+
+module = {"nngcd": nngcd, "mugcd": mugcd}[sys.argv[1]]
+fabric = launch(choose_device("cpu"), "32-true")
+rng = torch_generator(0, "blobs")
+class_n = torch.arange(244) % 6
+x = 3 * torch.randn(6, 16, generator=rng)[class_n] + torch.randn(244, 16, generator=rng)
+hidden = x[:, None] + 0.1 * torch.randn(244, 3, 16, generator=rng)
+labels = torch.where((class_n < 3) & (torch.rand(244, generator=rng) < 0.5), class_n, -1).numpy()
+tail = nn.Sequential(nn.Linear(16, 16), nn.LayerNorm(16))
+for parameter in tail.parameters():
+    with torch.no_grad():
+        parameter.copy_(torch.randn(parameter.shape, generator=rng) / 4)
+init = torch_generator(0, "init")
+task = Task(n_features=16, n_clusters=6, n_old=3, generator=init, sparse_weights=(tail[0].weight,))
+method = module.Method(module.Config(n_hidden=24, n_projection=8), task)
+learner = Learner(tail, method)
+losses = []
+find_gradients = loop._find_gradients
+def recorded(*arguments):
+    values = find_gradients(*arguments)
+    losses.append(values)
+    return values
+loop._find_gradients = recorded
+# 61 images per batch: the processes' shares are not equal.
+source = BankViews(MemoryBank(hidden), labels, "two-random", batch_size=61, seed=0)
+def overview(epoch):
+    return Overview(learner.tail(hidden[:, 0]).detach(), torch.from_numpy(labels), epoch, 0)
+loop.train(learner, source, loop.Config(epochs=5), overview=overview, fabric=fabric, run=None, progress=Progress())
+last = overview(5)
+assigned = method.assign(last.features_nd).argmax(-1).tolist()
+centres = semi_supervised_centres(last, 6).tolist()
+if processes.is_first():
+    print(json.dumps({"losses": losses, "assigned": assigned, "centres": centres}))
+"""
+
+
+def environment():
+    # Threads of two processes on few cores only wait for each other.
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["nngcd", "mugcd"])
+def test_two_processes_train_as_one_does(tmp_path, method):
+    script = tmp_path / "steps.py"
+    script.write_text(STEPS, encoding="utf-8")
+    found = []
+    for command in ([sys.executable], TORCHRUN):
+        run = subprocess.run(
+            [*command, str(script), method], capture_output=True, text=True, timeout=300, env=environment(), check=False
+        )
+        assert run.returncode == 0, run.stderr
+        found.append(json.loads(run.stdout.splitlines()[-1]))
+    one, two = found
+    assert len(one["losses"]) == len(two["losses"]) == 20
+    for ours, theirs in zip(one["losses"], two["losses"], strict=True):
+        assert theirs == pytest.approx(ours, abs=1e-5)
+    assert one["losses"][-1]["loss"] < one["losses"][0]["loss"]
+    assert two["assigned"] == one["assigned"]
+    for ours, theirs in zip(one["centres"], two["centres"], strict=True):
+        assert theirs == pytest.approx(ours, abs=1e-5)
+
+
+def nngcd(*arguments, launcher=(sys.executable,)):
+    command = [*launcher, "-m", "nngcd", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=500, env=environment(), check=False)
+
+
+def digits(tmp_path, name, *more):
+    return ["fit", "digits", "--out", str(tmp_path / name), "--set", "loss.n_hidden=64", *more]
+
+
+@pytest.mark.slow
+def test_a_run_in_two_processes_ends_as_one_in_one_does_and_survives_the_loss_of_a_process(tmp_path):
+    settings = ["--set", "training.epochs=8", "--k", "10"]
+    whole = nngcd(*digits(tmp_path, "one", *settings))
+    assert whole.returncode == 0, whole.stderr
+
+    command = [*TORCHRUN, "-m", "nngcd", *digits(tmp_path, "two", *settings)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment()) as broken:
+        metrics = tmp_path / "two" / "metrics.jsonl"
+        wait_until(lambda: metrics.is_file() and len(metrics.read_text().splitlines()) >= 2)
+        os.kill(process_of_rank(1, parent=broken.pid), signal.SIGKILL)
+        _, errors = broken.communicate(timeout=60)
+    assert broken.returncode != 0
+    resume = f"-m nngcd fit --resume {tmp_path / 'two'}"
+    assert resume in " ".join(errors.split()), errors
+    assert not (tmp_path / "two" / "summary.json").exists()
+
+    resumed = nngcd("fit", "--resume", str(tmp_path / "two"), launcher=TORCHRUN)
+    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.stdout.count("Every image's category") == 1
+    one, two = (pd.read_csv(tmp_path / name / "results.csv") for name in ("one", "two"))
+    assert two["category"].tolist() == one["category"].tolist()
+    assert len(metrics.read_text().splitlines()) == 8
+
+
+def wait_until(is_so, seconds=300):
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.1)
+
+
+def process_of_rank(rank, *, parent):
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            own_parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            variables = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if own_parent == parent and f"RANK={rank}".encode() in variables:
+            return int(folder.name)
+    raise AssertionError(f"no process of rank {rank}")
