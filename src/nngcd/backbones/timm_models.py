@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nngcd.backbones.class_token import class_token_output, is_plain_block, reads_only_class_token
 from nngcd.core.errors import ConfigError, UserError
 from nngcd.core.torchvision_ops import make_torchvision_importable
 
@@ -53,7 +54,9 @@ STAGES: dict[type[nn.Module], Stages] = {
 
 
 def split_timm(model: nn.Module, tail_blocks: int = 1) -> tuple[nn.Module, nn.Module]:
-    """Return (trunk, tail) of a network made with `num_classes=0`: `tail(trunk(x))` is `model(x)`, exactly.
+    """Return (trunk, tail) of a network made with `num_classes=0`: `tail(trunk(x))` is `model(x)`.
+
+    The two are equal bit by bit, or to rounding where only the class token of the last block is computed.
 
     The tail is the last `tail_blocks` blocks (transformers) or stages (others) and all that follows up to the pooled
     feature. It shares its weights with the model. Its parameters can be trained, except those of the final norm layer,
@@ -78,6 +81,8 @@ def split_timm(model: nn.Module, tail_blocks: int = 1) -> tuple[nn.Module, nn.Mo
 class TransformerTail(nn.Module):
     """The last blocks of a transformer, its final norm and its pooling.
 
+    Where the pooling reads only the class token, only that token of the last block is computed (`class_token`).
+
     Args:
         blocks: the last blocks.
         readout: the model without its blocks; its own `norm` and `forward_head` are used, so every pooling works.
@@ -94,10 +99,19 @@ class TransformerTail(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Return the (B, D) pooled features of (B, tokens, D) hidden states."""
-        for index, block in enumerate(self.blocks):
-            hidden = block(hidden) if self.ropes is None else block(hidden, rope=self.ropes[index])
+        *earlier, last = self.blocks
+        for index, block in enumerate(earlier):
+            hidden = self._run(block, hidden, index)
+        if reads_only_class_token(self.readout) and is_plain_block(last):
+            hidden = class_token_output(last, hidden)
+        else:
+            hidden = self._run(last, hidden, len(earlier))
         features: Tensor = self.readout.forward_head(self.readout.norm(hidden))
         return features
+
+    def _run(self, block: nn.Module, hidden: Tensor, index: int) -> Tensor:
+        output: Tensor = block(hidden) if self.ropes is None else block(hidden, rope=self.ropes[index])
+        return output
 
 
 class TransformerTrunk(nn.Module):
