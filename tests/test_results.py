@@ -3,8 +3,11 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pandas as pd
+import pytest
 import torch
 
+from nngcd.core.files import write_table
 from nngcd.datasets.arrays import from_arrays
 from nngcd.results import category_table, describe, name_clusters, prediction_table, result_table
 
@@ -56,3 +59,39 @@ def test_two_categories_have_one_alternative():
     table = prediction_table(torch.tensor([[1.0, 2.0]]), ["a", "new-001"], 1)
     assert table.columns.tolist() == ["category", "status", "confidence", "alt_1", "alt_1_p"]
     assert table.loc[0, "category"] == "new-001"
+
+
+@pytest.fixture
+def scores_and_given(rng):
+    """100 images in 7 clusters, with ties, a third of them settled."""
+    scores_nk = torch.from_numpy(rng.normal(size=(100, 7)).round(1).astype(np.float32))
+    return scores_nk, np.where(rng.random(100) < 1 / 3, rng.integers(0, 4, 100), -1)
+
+
+@pytest.mark.parametrize("block_size", [1, 7, 99, 1000])
+def test_blocks_of_any_size_write_the_same_bytes(scores_and_given, tmp_path, block_size):
+    scores_nk, given = scores_and_given
+    ids = [*"abcd", "new-001", "new-002", "new-003"]
+    blocks, whole = (prediction_table(scores_nk, ids, 4, given=given, block_size=size) for size in (block_size, 100))
+    pd.testing.assert_frame_equal(blocks, whole, check_exact=True)
+    for ending in ("csv", "parquet"):
+        paths = [tmp_path / f"{name}.{ending}" for name in ("blocks", "whole")]
+        for path, table in zip(paths, (blocks, whole), strict=True):
+            write_table(path, table)
+        assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_probabilities_of_all_images_never_exist_at_once(scores_and_given, monkeypatch):
+    sizes, softmax = [], torch.Tensor.softmax
+
+    def watched(block, *args):
+        sizes.append(len(block))
+        return softmax(block, *args)
+
+    monkeypatch.setattr(torch.Tensor, "softmax", watched)
+    prediction_table(scores_and_given[0], list("abcdefg"), 4, block_size=30)
+    assert sizes == [30, 30, 30, 10]
+
+
+def test_no_image_gives_an_empty_table():
+    assert prediction_table(torch.zeros(0, 2), ["a", "b"], 1).columns.tolist()[:2] == ["category", "status"]

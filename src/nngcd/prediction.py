@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pandas as pd
 import torch
@@ -12,7 +12,7 @@ from nngcd.core.errors import DataError
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.split import Split
-from nngcd.results import prediction_table
+from nngcd.results import ROWS_PER_BLOCK, prediction_table
 from nngcd.training.extraction import centre_features, run_tail
 from nngcd.training.model import Model
 
@@ -62,8 +62,13 @@ def features_of(
         features_nd = torch.from_numpy(split.features_nvd[:, 0])
         if features_nd.shape[-1] != model.blueprint.n_features:
             raise DataError(f"the model takes {model.blueprint.n_features} features, got {features_nd.shape[-1]}.")
-        with torch.no_grad():
-            return [run_tail(model.backbone, model.backbone.trunk(features_nd))]
+        return _adapted(model, features_nd)
     assert split.images is not None
     n_workers = choose_workers(workers)
     return centre_features(model.backbone, split.images, n_workers=n_workers, progress=progress or Progress())
+
+
+@torch.no_grad()
+def _adapted(model: Model, features_nd: torch.Tensor) -> Iterator[torch.Tensor]:
+    for features_bd in torch.split(features_nd, ROWS_PER_BLOCK):
+        yield run_tail(model.backbone, model.backbone.trunk(features_bd.to(model.device)))

@@ -18,6 +18,8 @@ from nngcd.metrics.accuracy import Accuracy, balanced_accuracy, split_accuracy, 
 from nngcd.metrics.agreement import adjusted_rand_index, normalized_mutual_information
 
 N_ALTERNATIVES = 3
+ROWS_PER_BLOCK = 8192
+"""Rows whose probabilities exist at a time: all of them would be three copies of the scores, in double precision."""
 PROTOCOL = "transductive: unlabelled training images, one Hungarian match over all of them (v2), last epoch"
 
 
@@ -71,7 +73,12 @@ def result_table(split: Split, scores_nk: Tensor, ids: list[str]) -> pd.DataFram
 
 
 def prediction_table(
-    scores_nk: Tensor, ids: list[str], n_old: int, *, given: NDArray[np.int64] | None = None
+    scores_nk: Tensor,
+    ids: list[str],
+    n_old: int,
+    *,
+    given: NDArray[np.int64] | None = None,
+    block_size: int = ROWS_PER_BLOCK,
 ) -> pd.DataFrame:
     """Return category, status, confidence and the next best categories for each row of scores.
 
@@ -80,25 +87,33 @@ def prediction_table(
         ids: the category of each cluster.
         n_old: how many of them are known.
         given: (n,) cluster of images whose category is settled, -1 for the others.
+        block_size: rows worked on at a time; changes memory and speed, not the result.
     """
-    names = np.array(ids, dtype=object)
-    probability_nk = scores_nk.double().softmax(-1).cpu()
-    order_nk = probability_nk.clone()
-    if given is not None:
-        rows = np.flatnonzero(given >= 0)
-        order_nk[rows, given[rows]] = 2.0
+    given_n = torch.full((len(scores_nk),), -1) if given is None else torch.from_numpy(given)
     n_best = min(1 + N_ALTERNATIVES, len(ids))
-    best_nb = torch.topk(order_nk, n_best).indices
-    probability, cluster = probability_nk.gather(1, best_nb).numpy(), best_nb.numpy()
+    pairs = zip(torch.split(scores_nk, block_size), torch.split(given_n, block_size), strict=True)
+    blocks = [_best_clusters(score_bk, given_b, n_best) for score_bk, given_b in pairs]
+    cluster_nj, probability_nj = (torch.cat(parts).numpy() for parts in zip(*blocks, strict=True))
+    names = np.array(ids, dtype=object)
     table = {
-        "category": names[cluster[:, 0]],
-        "status": np.where(cluster[:, 0] < n_old, "known", "new"),
-        "confidence": probability[:, 0].round(6),
+        "category": names[cluster_nj[:, 0]],
+        "status": np.where(cluster_nj[:, 0] < n_old, "known", "new"),
+        "confidence": probability_nj[:, 0].round(6),
     }
     for rank in range(1, n_best):
-        table[f"alt_{rank}"] = names[cluster[:, rank]]
-        table[f"alt_{rank}_p"] = probability[:, rank].round(6)
+        table[f"alt_{rank}"] = names[cluster_nj[:, rank]]
+        table[f"alt_{rank}_p"] = probability_nj[:, rank].round(6)
     return pd.DataFrame(table)
+
+
+def _best_clusters(score_bk: Tensor, given_b: Tensor, n_best: int) -> tuple[Tensor, Tensor]:
+    """Return cluster_bj and probability_bj: the given cluster, if there is one, then the others by falling score."""
+    probability_bk = score_bk.double().softmax(-1).cpu()
+    order_bk = probability_bk.clone()
+    row_g = (given_b >= 0).nonzero().flatten()
+    order_bk[row_g, given_b[row_g]] = 2.0
+    cluster_bj = order_bk.topk(n_best).indices
+    return cluster_bj, probability_bk.gather(1, cluster_bj)
 
 
 def category_table(results: pd.DataFrame, split: Split, ids: list[str]) -> pd.DataFrame:

@@ -8,6 +8,9 @@ import pytest
 
 from nngcd.metrics.cooccurrence import cooccurrence_image, cooccurrence_statistics
 
+ESTIMATED = ("old_sparsity", "new_sparsity", "negative_mass")
+ESTIMATED_ERRORS = tuple(f"{name}_error" for name in ESTIMATED)
+
 
 @pytest.fixture
 def images(rng):
@@ -43,6 +46,8 @@ def slow_statistics(features, class_, is_old, *, threshold):
         "negative_mass": -values[values < 0].sum() / np.abs(values).sum(),
         "effective_rank": np.exp(-(share * np.log(share)).sum()),
         "active_dimensions": features.shape[1],
+        "n_pair_images": len(features),
+        **dict.fromkeys(ESTIMATED_ERRORS, 0),
     }
 
 
@@ -69,6 +74,57 @@ def test_no_block_is_larger_than_asked(images, monkeypatch):
     cooccurrence_statistics(*images, block_size=16)
     assert max(sizes) == (16, 16)
     assert len(sizes) == 4 * 5 / 2  # each pair of blocks once
+
+
+@pytest.fixture
+def many_images(rng):
+    """3,000 features in 20 classes, the first 12 old."""
+    class_ = rng.integers(0, 20, 3000)
+    features = rng.normal(size=(20, 9))[class_] + rng.normal(size=(3000, 9))
+    return features, class_, class_ < 12
+
+
+def test_a_sample_of_pairs_is_near_all_pairs_and_says_how_near(many_images):
+    exact = asdict(cooccurrence_statistics(*many_images))
+    found = [asdict(cooccurrence_statistics(*many_images, max_pair_images=1000, seed=seed)) for seed in range(40)]
+    for name in ESTIMATED:
+        miss = np.array([(one[name] - exact[name]) / one[f"{name}_error"] for one in found])
+        assert 0.7 < np.sqrt(np.mean(miss**2)) < 1.3, name  # standard errors are what they are called
+        assert max(one[f"{name}_error"] for one in found) < 0.02
+    exact_ones = exact.keys() - {*ESTIMATED, *ESTIMATED_ERRORS, "n_pair_images"}
+    for one in found:
+        assert one["n_pair_images"] == 1000
+        assert all(one[name] == exact[name] for name in exact_ones)
+
+
+def test_a_larger_sample_has_a_smaller_error_and_all_images_none(many_images):
+    errors = [
+        cooccurrence_statistics(*many_images, max_pair_images=size).negative_mass_error for size in (200, 800, 2900)
+    ]
+    assert errors[0] > 1.5 * errors[1] > 5 * errors[2] > 0
+    whole = [cooccurrence_statistics(*many_images, max_pair_images=size) for size in (None, 3000, 20_000)]
+    assert whole[0] == whole[1] == whole[2]
+    assert (whole[0].n_pair_images, whole[0].negative_mass_error, whole[0].old_sparsity_error) == (3000, 0, 0)
+
+
+def test_the_seed_alone_decides_the_sample(many_images):
+    one, again, other = (cooccurrence_statistics(*many_images, max_pair_images=100, seed=seed) for seed in (3, 3, 4))
+    assert one == again
+    assert one.negative_mass != other.negative_mass
+
+
+def test_a_class_id_may_be_old_for_some_images_and_new_for_others():
+    features = np.array([[1.0, 0], [0.6, 0.8], [0, 1]])
+    found = cooccurrence_statistics(features, [0, 0, 0], [True, True, False])
+    assert (found.old_within, found.old_new) == (pytest.approx(0.6), pytest.approx(0.4))
+    assert isnan(found.new_within)
+
+
+def test_half_precision_is_read_as_it_is(images):
+    features, class_, is_old = images
+    half = features.astype(np.float16)
+    single = cooccurrence_statistics(half, class_, is_old)
+    assert asdict(single) == asdict(cooccurrence_statistics(half.astype(np.float64), class_, is_old))
 
 
 def test_classes_on_axes_of_their_own_by_hand():
@@ -125,6 +181,8 @@ def test_what_does_not_fit_is_refused(images):
         cooccurrence_statistics(features, class_[1:], is_old)
     with pytest.raises(ValueError, match="finite numbers"):
         cooccurrence_statistics(features * np.nan, class_, is_old)
+    with pytest.raises(ValueError, match="at least 2"):
+        cooccurrence_statistics(features, class_, is_old, max_pair_images=1)
     with pytest.raises(ValueError, match="at least 1"):
         cooccurrence_image(features, np.arange(60), size=0)
 
