@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test check format clean
+.PHONY: setup demo test check bench format clean
 
 setup: $(STAMP)
 
@@ -27,6 +27,9 @@ check: setup ## the fast path: style, types and the tests that take seconds
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest -m "not slow"
+
+bench: setup ## the short benchmarks, into benchmarks/RESULTS.md
+	$(BIN)/python benchmarks/bench.py
 
 format: setup
 	$(BIN)/ruff format .

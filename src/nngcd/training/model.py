@@ -21,6 +21,7 @@ from nngcd.core.seeds import torch_generator
 from nngcd.methods.contract import BaseMethod, Task
 
 FORMAT = 1
+ROWS_PER_PIECE = 8192
 CARD = """# A category discovery model made by nngcd
 
 {method} on {backbone} (effort {effort}): {n_old} known and {n_new} new categories.
@@ -88,8 +89,15 @@ class Model:
 
     @torch.no_grad()
     def scores(self, features_nd: Tensor) -> Tensor:
-        """Return scores_nk of the categories; their softmax is the probability of each."""
-        return self.method.assign(features_nd)
+        """Return scores_nk of the categories; their softmax is the probability of each.
+
+        In pieces, so that what lies between features and scores never exists for all images at once.
+        """
+        scores_nk = features_nd.new_empty(len(features_nd), self.blueprint.n_clusters)
+        for start in range(0, len(features_nd), ROWS_PER_PIECE):
+            piece = slice(start, start + ROWS_PER_PIECE)
+            scores_nk[piece] = self.method.assign(features_nd[piece])
+        return scores_nk
 
     def save(self, folder: Path, categories: list[str]) -> None:
         """Write the model so that `load` needs nothing else: no download, no pickle."""
