@@ -2,11 +2,12 @@
 
 python benchmarks/clustering.py --assert
 python benchmarks/clustering.py --short
-python benchmarks/clustering.py --cub ../shared/data/cub --cache runs/.nngcd-cache/features-0123.safetensors
+python benchmarks/clustering.py --cub ../shared/data/cub --cache runs/.nngcd-cache
 """
 
 from __future__ import annotations
 
+import argparse
 import resource
 import subprocess
 import sys
@@ -20,16 +21,15 @@ import sklearn
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from safetensors.torch import load_file
 from sklearn.cluster import KMeans as ScikitLearnKMeans
 from sklearn.cluster import kmeans_plusplus
 
+from frozen_features import frozen_features
 from measuring import Target, begin, end, fastest, parser_with_targets, seconds
 from nngcd.clustering.kmeans import KMeans
 from nngcd.clustering.points import ONE_PROCESS, prepare
 from nngcd.clustering.seeding import add_centres
 from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
-from nngcd.datasets import open_dataset
 
 Array = NDArray[Any]
 N_MOVES, N_MORE_MOVES = 5, 25
@@ -54,13 +54,11 @@ SHORT = Sizes(speed=(8_000, 768, 50), memory=(100_000, 384, 200), growth=(10_000
 def main() -> None:
     """Measure everything and print one line per target."""
     parser = parser_with_targets(__doc__)
-    parser.add_argument("--cub", type=Path, metavar="FOLDER", help="CUB-200-2011, for its labels")
-    parser.add_argument("--cache", type=Path, metavar="FILE", help="features of CUB that a run has cached")
+    parser.add_argument("--cub", type=Path, metavar="FOLDER", help="CUB-200-2011, instead of a stand-in")
+    parser.add_argument("--cache", type=Path, help="folder in which its features are kept")
     arguments = parser.parse_args()
     sizes = SHORT if arguments.short else Sizes()
     begin(arguments, scikit_learn=sklearn.__version__)
-    if bool(arguments.cub) != bool(arguments.cache):
-        parser.error("--cub and --cache go together: labels and features")
     semi_supervised = cub_features(arguments.cub, arguments.cache) if arguments.cub else stand_in(sizes)
     targets = [
         moves_beside_others(sizes),
@@ -178,13 +176,12 @@ def growth(sizes: Sizes) -> Iterator[Target]:
         yield Target(f"twice the {name}: time / time before", times[name] / times["once"], 2.6)
 
 
-def cub_features(folder: Path, cache: Path) -> tuple[str, Array, Array, int]:
+def cub_features(folder: Path, cache: Path | None) -> tuple[str, Array, Array, int]:
     """Return name, unit features of the centre view, labels and number of classes of CUB."""
-    split, truth = open_dataset(str(folder), dataset="cub")
-    if truth is None:
-        raise SystemExit(f"{folder} does not tell the class of every image, so the number of clusters is not known")
-    x_nd = F.normalize(load_file(cache)["hidden_nv"][:, 0].float(), dim=-1).numpy()
-    return "CUB", x_nd, np.asarray(split.labels), len(truth.class_names)
+    where = argparse.Namespace(data=str(folder), dataset="cub", cache=cache)
+    split, truth, features_nd = frozen_features(where)
+    assert truth is not None, "CUB tells every image's class"
+    return "CUB", F.normalize(features_nd, dim=-1).numpy(), np.asarray(split.labels), len(truth.class_names)
 
 
 def stand_in(sizes: Sizes) -> tuple[str, Array, Array, int]:

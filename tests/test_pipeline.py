@@ -160,7 +160,7 @@ def test_an_unbounded_regulariser_is_announced(blob_split):
         fit(blob_split, blob_settings(loss=SMALL | {"sparse_weight": 1e-3}))
 
 
-@pytest.mark.parametrize("effort", ["quick", "normal"])
+@pytest.mark.parametrize("effort", ["quick", "normal", "full"])
 def test_images_end_to_end(image_folder, tmp_path, effort):
     """Real pictures through a real backbone; new pictures get the names of known categories."""
     (image_folder / "_unlabelled" / "broken.png").write_bytes(b"not a picture")

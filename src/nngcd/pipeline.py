@@ -74,10 +74,12 @@ def prepare(split: Split, settings: Settings) -> Job:
     """
     k = given_k(split, settings)
     device = choose_device(settings.device)
-    fabric = launch(device, choose_precision(settings.precision, device))
+    precision = choose_precision(settings.precision, device)
+    fabric = launch(device, precision)
     blueprint = _blueprint(split, settings, k or 0)
     weights = Path(settings.weights) if settings.weights else None
-    return Job(split, settings, blueprint, move(build_backbone(blueprint, weights=weights), fabric.device), k, fabric)
+    backbone = move(build_backbone(blueprint, weights=weights), fabric.device, precision)
+    return Job(split, settings, blueprint, backbone, k, fabric)
 
 
 def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | None, progress: Progress) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -121,6 +122,29 @@ def test_other_images_views_or_weights_are_not_mixed_up(backbone, pictures, tmp_
     assert make(frozen(backbone), pictures, tmp_path)[1] == N_IMAGES
     other_size = load_backbone("resnet18", pretrained=False, image_size=24)
     assert make(other_size, pictures, tmp_path)[1] == N_IMAGES
+
+
+def test_views_in_half_precision_are_kept_apart(backbone, pictures, tmp_path):
+    full = everything(make(backbone, pictures, tmp_path)[0]).float()
+    backbone.trunk.precision = "bf16-mixed"
+    try:
+        bank, n_computed = make(backbone, pictures, tmp_path)
+    finally:
+        backbone.trunk.precision = "32-true"
+    assert n_computed == N_IMAGES
+    assert not torch.equal(everything(bank).float(), full)
+    assert torch.allclose(everything(bank).float(), full, rtol=0.05, atol=0.1 * float(full.abs().max()))
+
+
+def test_what_killed_processes_left_is_removed_after_a_day(backbone, pictures, tmp_path):
+    make(backbone, pictures, tmp_path)
+    (folder,) = tmp_path.iterdir()
+    old, new = folder / ".a.npy.1.tmp", folder / ".b.npy.2.tmp"
+    old.touch()
+    new.touch()
+    os.utime(old, (0, 0))
+    make(backbone, pictures, tmp_path)
+    assert (old.exists(), new.exists()) == (False, True)
 
 
 def test_a_changed_image_costs_its_own_file_only(backbone, rng, tmp_path, small_shards):

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from lightning_fabric import Fabric
 
 from nngcd.backbones.backbone import Adapter
-from nngcd.core.errors import ConfigError, TrainingError
+from nngcd.core.errors import ConfigError, ResourceError, TrainingError
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.seeds import torch_generator
@@ -109,11 +111,69 @@ def test_only_matrices_decay_and_the_tail_has_its_own_rate():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("epochs", 0), ("batch_size", 0), ("learning_rate", -1.0), ("weight_decay", -1e-3)]
+    ("name", "value"),
+    [("epochs", 0), ("batch_size", 0), ("pieces", 0), ("learning_rate", -1.0), ("weight_decay", -1e-3)],
 )
 def test_impossible_settings_are_refused(name, value):
     with pytest.raises(ConfigError, match=f"training.{name}"):
         Config(**{name: value})
+
+
+def test_pieces_change_memory_not_the_result(source):
+    whole, pieces = make_learner(), make_learner()
+    run_training(whole, source, None, epochs=2)
+    run_training(pieces, source, None, epochs=2, pieces=7)
+    for name, tensor in whole.state_dict().items():
+        assert torch.allclose(tensor, pieces.state_dict()[name], atol=1e-6), name
+
+
+class SmallMemory(Adapter):
+    """A tail that runs out of memory when it is given too many rows to learn from at once."""
+
+    def forward(self, hidden):
+        if len(hidden) > 40:
+            raise torch.OutOfMemoryError("made up")
+        return super().forward(hidden)
+
+
+def test_out_of_memory_halves_the_pieces_and_keeps_the_batch(source, caplog):
+    roomy, tight = make_learner(), make_learner()
+    tight.tail = SmallMemory(16)
+    tight.method.task = replace(tight.method.task, sparse_weights=(tight.tail.weight,))
+    run_training(roomy, source, None, epochs=2)
+    run_training(tight, source, None, epochs=2)
+    assert tight.n_pieces == 4  # 120 rows in a batch of 60 images with two views
+    assert [record.args for record in caplog.records if record.levelname == "WARNING"] == [(2,), (4,)]
+    for name, tensor in roomy.state_dict().items():
+        assert torch.allclose(tensor, tight.state_dict()[name], atol=1e-6), name
+
+
+def test_a_batch_that_fits_in_no_way_says_what_to_do(source):
+    learner = make_learner()
+    learner.method.loss = out_of_memory
+    with pytest.raises(ResourceError, match=r"60 images does not fit.*training\.batch_size=30"):
+        run_training(learner, source, None, epochs=1)
+
+
+def out_of_memory(batch):
+    raise torch.OutOfMemoryError("made up")
+
+
+def test_a_compiled_tail_learns_the_same(source, monkeypatch):
+    compiled = []
+
+    def compile_without_compiler(module):
+        compiled.append(module)
+        real_compile(module, backend="eager")
+
+    real_compile = torch.nn.Module.compile
+    monkeypatch.setattr(torch.nn.Module, "compile", compile_without_compiler)
+    plain, fast = make_learner(), make_learner()
+    run_training(plain, source, None, epochs=2)
+    run_training(fast, source, None, epochs=2, compile=True)
+    assert compiled == [fast.tail]
+    for name, tensor in plain.state_dict().items():
+        assert torch.allclose(tensor, fast.state_dict()[name], atol=1e-6), name
 
 
 class Taught(BaseMethod):

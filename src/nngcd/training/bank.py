@@ -15,9 +15,10 @@ import hashlib
 import json
 import shutil
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -40,6 +41,7 @@ CODE_VERSION = 2
 """Raised when views or trunks are computed differently, so that older files are not used."""
 VIEW_SEED = 0
 """Kept views are drawn from a fixed seed, so that runs with different seeds share one bank."""
+SECONDS_PER_DAY = 86_400
 SHARD_BYTES, SHARD_IMAGES = 2**28, 4096
 """A file is at most this large, and holds at most so many images: what is lost when the writing is interrupted."""
 
@@ -152,6 +154,7 @@ class BankPlan:
         facts = {
             "weights": self.backbone.trunk_fingerprint,
             "preprocessing": self.backbone.preprocessing.to_json(),
+            "precision": self.backbone.trunk.precision,
             "view_seed": VIEW_SEED,
             "code": CODE_VERSION,
         }
@@ -214,6 +217,7 @@ def _home(plan: BankPlan, cache: Path | None) -> tuple[Path, tempfile.TemporaryD
         folder = cache / plan.folder_name()
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            _remove_leftovers(folder)
             with tempfile.TemporaryFile(dir=folder):
                 return folder, None
         except OSError as error:
@@ -223,6 +227,14 @@ def _home(plan: BankPlan, cache: Path | None) -> tuple[Path, tempfile.TemporaryD
         raise ResourceError("several processes need a cache folder that all can write: name one with --cache.")
     home = tempfile.TemporaryDirectory(prefix="nngcd-bank-")
     return Path(home.name), home
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove the unfinished files of processes that were killed; a day is longer than any file takes to write."""
+    for path in folder.glob(".*.tmp"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > SECONDS_PER_DAY:
+                path.unlink()
 
 
 def _check_room(plan: BankPlan, folder: Path, n_bytes: int, limit_gb: float) -> None:

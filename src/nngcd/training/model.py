@@ -15,6 +15,7 @@ from nngcd.backbones.backbone import Backbone, frozen
 from nngcd.backbones.features import feature_backbone
 from nngcd.core import config
 from nngcd.core.components import find_component
+from nngcd.core.device import Precision
 from nngcd.core.errors import DataError
 from nngcd.core.files import read_json, read_tensors, write_json, write_tensors, write_text
 from nngcd.core.seeds import torch_generator
@@ -150,9 +151,9 @@ def build_backbone(blueprint: Blueprint, *, weights: Path | None = None, pretrai
     return frozen(backbone) if blueprint.effort == "quick" else backbone
 
 
-def move(backbone: Backbone, device: torch.device) -> Backbone:
-    """Move a backbone to a device and return it."""
-    backbone.trunk.to(device)
+def move(backbone: Backbone, device: torch.device, precision: Precision = "32-true") -> Backbone:
+    """Move a backbone to a device, set what its trunk computes in, and return it."""
+    backbone.trunk.to(device).precision = precision
     backbone.tail.to(device)
     return backbone
 

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from nngcd.training.prefetch import N_AHEAD, prefetched
+
+
+def counting(n, made):
+    for i in range(n):
+        made.append(i)
+        yield i
+
+
+def test_items_come_in_order():
+    assert list(prefetched(range(50))) == list(range(50))
+    assert list(prefetched([])) == []
+
+
+def test_some_are_made_in_advance_but_not_all():
+    made = []
+    items = prefetched(counting(50, made))
+    assert next(items) == 0
+    wait_until(lambda: len(made) == N_AHEAD + 2)  # one taken, two waiting, one in hand
+    time.sleep(0.2)
+    assert len(made) == N_AHEAD + 2
+    items.close()
+
+
+def test_an_error_comes_after_the_items_before_it():
+    def failing():
+        yield 1
+        raise ValueError("broken file")
+
+    items = prefetched(failing())
+    assert next(items) == 1
+    with pytest.raises(ValueError, match="broken file"):
+        next(items)
+
+
+def test_whoever_leaves_early_leaves_no_thread_behind():
+    items = prefetched(counting(1000, []))
+    next(items)
+    items.close()
+    assert "prefetch" not in {thread.name for thread in threading.enumerate()}
+
+
+def wait_until(is_so):
+    end = time.monotonic() + 10
+    while not is_so() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert is_so()
