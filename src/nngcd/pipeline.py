@@ -18,13 +18,14 @@ from nngcd.backbones.backbone import Backbone
 from nngcd.choosing_k import estimated_k, given_k
 from nngcd.clustering.estimate_k import KEstimate
 from nngcd.core import processes
+from nngcd.core.components import find_component
 from nngcd.core.device import choose_device, choose_precision, choose_workers
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.seeds import derive, torch_generator
 from nngcd.datasets.split import Split, Truth
 from nngcd.losses.sparse import warn_if_unbounded
-from nngcd.methods.contract import Overview
+from nngcd.methods.contract import BaseMethod, Overview
 from nngcd.results import name_clusters, with_decisions
 from nngcd.settings import Settings
 from nngcd.training.bank import Bank, MemoryBank, plan_bank, view_bank
@@ -75,7 +76,8 @@ def prepare(split: Split, settings: Settings) -> Job:
     k = given_k(split, settings)
     device = choose_device(settings.device)
     precision = choose_precision(settings.precision, device)
-    fabric = launch(device, precision)
+    method = find_component("nngcd.methods", settings.method, "Method").Method
+    fabric = launch(device, precision, has_stages=method.stage is not BaseMethod.stage)
     blueprint = _blueprint(split, settings, k or 0)
     weights = Path(settings.weights) if settings.weights else None
     backbone = move(build_backbone(blueprint, weights=weights), fabric.device, precision)

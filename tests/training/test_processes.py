@@ -32,7 +32,7 @@ from nngcd.training.learner import Learner
 from nngcd.training.sources import BankViews
 
 module = {"nngcd": nngcd, "mugcd": mugcd}[sys.argv[1]]
-fabric = launch(choose_device("cpu"), "32-true")
+fabric = launch(choose_device("cpu"), "32-true", has_stages=sys.argv[1] == "mugcd")
 rng = torch_generator(0, "blobs")
 class_n = torch.arange(244) % 6
 x = 3 * torch.randn(6, 16, generator=rng)[class_n] + torch.randn(244, 16, generator=rng)

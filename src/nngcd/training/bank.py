@@ -42,7 +42,7 @@ CODE_VERSION = 2
 VIEW_SEED = 0
 """Kept views are drawn from a fixed seed, so that runs with different seeds share one bank."""
 SECONDS_PER_DAY = 86_400
-SHARD_BYTES, SHARD_IMAGES = 2**28, 4096
+SHARD_BYTES, SHARD_IMAGES = 2**28, 512
 """A file is at most this large, and holds at most so many images: what is lost when the writing is interrupted."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
 import torch
@@ -12,17 +13,20 @@ from nngcd.core import processes
 from nngcd.core.device import Precision
 
 
-def launch(device: torch.device, precision: Precision) -> Fabric:
-    """Return the Fabric that training runs on; of several processes, each gets its own device and meets the others."""
+def launch(device: torch.device, precision: Precision, *, has_stages: bool = False) -> Fabric:
+    """Return the Fabric that training runs on; of several processes, each gets its own device and meets the others.
+
+    Methods with stages leave some of their modules without a gradient in some of them, which torch wants to know.
+    """
     if not processes.is_launched():
         return Fabric(accelerator=device.type, devices=1, precision=precision)
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it greets at length
     n_local = int(os.environ["LOCAL_WORLD_SIZE"])
     fabric = Fabric(
         accelerator=device.type,
         devices=n_local,
         num_nodes=processes.count() // n_local,
-        # Methods with stages leave some of their modules without a gradient in some of them.
-        strategy=DDPStrategy(find_unused_parameters=True),
+        strategy=DDPStrategy(find_unused_parameters=has_stages),
         precision=precision,
     )
     fabric.launch()
