@@ -105,9 +105,20 @@ def test_only_the_number_of_categories_of_images_or_of_a_run(nngcd, arrays, tmp_
     found = json.loads(out)
     assert (found["k"], found["method"]) == (6, "accuracy")
     assert all(4 <= k <= 9 for k, _ in found["curve"])
+    assert "leans towards" in nngcd("estimate-k", tmp_path / "run", "--range", "4..9", "--method", "accuracy")[1]
     # A second estimate does not overwrite the first.
     again = json.loads(nngcd("estimate-k", tmp_path / "run", "--json")[1])
     assert again["out"] != found["out"]
+
+
+def test_an_estimate_that_fails_leaves_no_folder_and_one_that_cannot_be_written_fails_at_once(nngcd, arrays, tmp_path):
+    out = tmp_path / "k"
+    assert nngcd("estimate-k", arrays, "--out", out, "--range", "1..2")[0] == 2
+    assert not out.exists()
+    (tmp_path / "file").write_text("mine")
+    code, _, err = nngcd("estimate-k", arrays, "--out", tmp_path / "file" / "k")
+    assert code == 4
+    assert "cannot create" in err
 
 
 def test_json_is_all_that_is_printed(nngcd, arrays, tmp_path):

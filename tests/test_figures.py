@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 
@@ -20,6 +21,13 @@ def test_the_curve_is_well_formed_and_says_the_number():
     assert texts[0] == "5 categories (4 to 6), confidence fair"
     assert "method pairs: a < b & c" in texts
     assert len(list(root.iter(f"{SVG}circle"))) == 8
+
+
+def test_a_long_reason_is_broken_into_lines():
+    long = replace(estimate([(k, float(k)) for k in range(2, 9)]), reason="word " * 35)
+    texts = [element.text for element in ET.fromstring(k_curve(long)).iter(f"{SVG}text")]
+    assert sum(text.count("word") for text in texts) == 35
+    assert max(map(len, texts)) <= 105
 
 
 def test_the_interval_lies_where_its_numbers_are():

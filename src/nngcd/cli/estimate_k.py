@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -24,6 +27,9 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     range_: Annotated[str, typer.Option("--range", metavar="A..B", help="Fewest and most categories.")] = "auto",
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
     backbone: Annotated[str | None, typer.Option(help="As for `nngcd fit`. (default: efficientnet_lite0)")] = None,
+    weights: Annotated[str | None, typer.Option(help="Local weights of the backbone (.safetensors, .pth).")] = None,
+    image_size: Annotated[int | None, typer.Option(min=1, help="Side of the crop in pixels.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps. (default: auto)")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the clusterings.")] = 0,
     workers: options.Workers = None,
     out: Annotated[Path | None, typer.Option(help=OUT_HELP)] = None,
@@ -37,37 +43,61 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.clustering.estimate_k import checked_method
-    from nngcd.core.run_folder import RunFolder, new_folder
+    from nngcd.core.run_folder import RunFolder
     from nngcd.datasets import open_dataset
     from nngcd.estimation import estimate_of_images, estimate_of_run
     from nngcd.run_files import write_estimate
     from nngcd.settings import resolve
 
     way = checked_method(method)
-    flags = {"data": data, "dataset": dataset, "backbone": backbone, "seed": seed, "workers": workers, "k": range_}
-    settings = resolve({name: value for name, value in flags.items() if value is not None})
+    of_images = {"dataset": dataset, "backbone": backbone, "weights": weights, "image_size": image_size,
+                 "device": device, "workers": workers}  # fmt: skip
+    chosen = {name: value for name, value in of_images.items() if value is not None}
+    settings = resolve({"data": data, "seed": seed, "k": range_, **chosen})
     if settings.k_range and settings.k_range[0] == settings.k_range[1]:
         raise ConfigError("--range", range_, "must be a range such as 20..60")
+    is_run = RunFolder(Path(data)).environment.is_file()
+    if is_run and (given := as_flags(chosen | ({"cache": cache} if cache else {}))):
+        raise ConfigError(given[0], given[1], "is for images; a run brings its own features")
     with progress_display(is_quiet=quiet or json) as progress:
-        if RunFolder(Path(data)).environment.is_file():
-            for name, value in {"dataset": dataset, "backbone": backbone, "workers": workers, "cache": cache}.items():
-                if value is not None:
-                    raise ConfigError(f"--{name}", str(value), "is for images; a run brings its own features")
-            found = estimate_of_run(RunFolder.open(Path(data)), settings, method=way, progress=progress)
-            what, out = f"--config {Path(data) / 'config.yaml'}", out or Path(data) / "estimate-k"
+        if is_run:
+            with made_folder(out or Path(data) / "estimate-k") as out:
+                found = estimate_of_run(RunFolder.open(Path(data)), settings, method=way, progress=progress)
+                write_estimate(out, found)
         else:
             split, _ = open_dataset(data, dataset=dataset, reading=settings.reading, on_progress=reading(progress))
-            what = f"{data} --dataset {dataset}" if dataset else data
-            out = out or Path("runs") / f"{split.name}-k"
-            cache = cache or out.parent / ".nngcd-cache"
-            found = estimate_of_images(split, settings, method=way, cache=cache, progress=progress)
-    out = new_folder(out)
-    write_estimate(out, found)
+            with made_folder(out or Path("runs") / f"{split.name}-k") as out:
+                cache = cache or out.parent / ".nngcd-cache"
+                found = estimate_of_images(split, settings, method=way, cache=cache, progress=progress)
+                write_estimate(out, found)
     if json:
         say_json({"out": str(out), **asdict(found)})
         return
     say()
     for line in k_words(found.k, asdict(found)):
         say(line)
+    what = ["--config", str(Path(data) / "config.yaml")] if is_run else [data, *as_flags(chosen)]
+    if is_run:
+        say("The run's features were trained to fall into its own number of clusters: the estimate leans towards that.")
     say(f"\nCurve and numbers:  {out / 'k.svg'}, {out / 'k.json'}")
-    say(f"Sort the images:    nngcd fit {what} --k {found.k}")
+    say(f"Sort the images:    nngcd fit {shlex.join(what)} --k {found.k}")
+
+
+def as_flags(chosen: dict[str, Any]) -> list[str]:
+    """Return settings as they are typed."""
+    pairs = [(f"--{name.replace('_', '-')}", str(value)) for name, value in chosen.items()]
+    return [part for pair in pairs for part in pair]
+
+
+@contextmanager
+def made_folder(path: Path) -> Iterator[Path]:
+    """Make a new folder before the work that fills it, and remove it again if that fails."""
+    from nngcd.core.run_folder import new_folder
+
+    folder = new_folder(path)
+    try:
+        yield folder
+    except BaseException:
+        with suppress(OSError):
+            folder.rmdir()
+        raise

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from html import escape
 
 from nngcd.clustering.estimate_k import KEstimate
 
 WIDTH, HEIGHT = 720, 400
-LEFT, RIGHT, TOP, BOTTOM = 70, 20, 64, 50
+LEFT, RIGHT, TOP, BOTTOM = 70, 20, 80, 50
 INK, CURVE, BAND = "#222", "#1f5fa8", "#cfe0f3"
-N_TICKS, MOST_DOTS = 6, 60
+N_TICKS, MOST_DOTS, N_LINES, LINE_LENGTH = 6, 60, 2, 105
 
 
 def k_curve(estimate: KEstimate) -> str:
@@ -23,10 +24,11 @@ def k_curve(estimate: KEstimate) -> str:
     at, is_sparse = x(estimate.k), len(ks) < MOST_DOTS
     low, high = x(estimate.low), x(estimate.high)
     title = f"{estimate.k} categories ({estimate.low} to {estimate.high}), confidence {estimate.confidence}"
+    reason = textwrap.wrap(f"method {estimate.method}: {estimate.reason}", LINE_LENGTH)[:N_LINES]
     parts = [
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         _text(LEFT, 26, title, size=18),
-        _text(LEFT, 48, f"method {estimate.method}: {estimate.reason}", size=12),
+        *(_text(LEFT, 48 + 15 * row, line, size=12) for row, line in enumerate(reason)),
         f'<rect x="{low - 1:.1f}" y="{TOP}" width="{high - low + 2:.1f}" height="{y.length}" fill="{BAND}"/>',
         f'<polyline points="{points}" fill="none" stroke="{CURVE}" stroke-width="2"/>',
         *(f'<circle cx="{x(k):.1f}" cy="{y(s):.1f}" r="2.5" fill="{CURVE}"/>' for k, s in estimate.curve if is_sparse),
@@ -35,6 +37,7 @@ def k_curve(estimate: KEstimate) -> str:
         *(_text(x(tick), HEIGHT - BOTTOM + 18, f"{tick:g}", anchor="middle") for tick in x.ticks(whole=True)),
         *(_text(LEFT - 8, y(tick) + 4, f"{tick:.3g}", anchor="end") for tick in y.ticks()),
         _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, "number of categories K", anchor="middle"),
+        _text(LEFT - 8, TOP - 6, "score", anchor="end"),
     ]
     label = escape(title, quote=True)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
