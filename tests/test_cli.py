@@ -43,7 +43,7 @@ def nngcd(monkeypatch, capsys):
 
 
 def test_every_command_has_help_with_an_example():
-    for command in ("demo", "fit", "predict", "estimate-k", "evaluate", "doctor"):
+    for command in ("demo", "fit", "predict", "estimate-k", "evaluate", "compare", "doctor"):
         result = CliRunner().invoke(app, [command, "--help"])
         assert result.exit_code == 0
         assert f"nngcd {command}" in result.output
@@ -119,6 +119,33 @@ def test_an_estimate_that_fails_leaves_no_folder_and_one_that_cannot_be_written_
     code, _, err = nngcd("estimate-k", arrays, "--out", tmp_path / "file" / "k")
     assert code == 4
     assert "cannot create" in err
+
+
+def test_runs_side_by_side(nngcd, arrays, tmp_path):
+    for method, seed in (("kmeans", 0), ("kmeans", 1), ("simgcd", 0)):
+        few = ["--set", "training.epochs=1"] if method == "simgcd" else []
+        out = tmp_path / f"{method}-{seed}"
+        assert nngcd("fit", arrays, "--k", 6, "--method", method, "--seed", seed, "--out", out, "-q", *few)[0] == 0
+    runs = [tmp_path / name for name in ("kmeans-0", "kmeans-1", "simgcd-0")]
+    code, _, err = nngcd("compare", *runs)
+    assert code == 3
+    assert "no scores" in err
+    for run in runs:
+        summary = json.loads((run / "summary.json").read_text())
+        accuracy = {"all": 50.0 + 3 * (summary["method"] == "simgcd"), "old": 60.0, "new": None}
+        summary["scores"] = {"protocol": "made up", "n_scored": 1234, "accuracy": accuracy, "nmi": 40.0}
+        (run / "summary.json").write_text(json.dumps(summary))
+    code, out, err = nngcd("compare", *runs)
+    assert code == 0, err
+    assert "| kmeans | 50.0 ± 0.0 | 60.0 ± 0.0 | - | 40.0" in out
+    assert "made up; 1,234 images" in out
+    assert "simgcd is better than kmeans by 3.0 All (1 common seed)" in out
+    found = json.loads(nngcd("compare", *runs, "--json")[1])
+    assert found["best"] == "simgcd"
+    assert found["rows"][0]["scores"]["0"] == {"All": 50.0, "Old": 60.0, "New": None, "NMI": 40.0}
+    (runs[0] / "summary.json").unlink()
+    assert "is not finished" in nngcd("compare", *runs)[2]
+    assert "must be one of md, csv, latex" in nngcd("compare", *runs, "--format", "xml")[2]
 
 
 def test_json_is_all_that_is_printed(nngcd, arrays, tmp_path):

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from nngcd import __version__
-from nngcd.cli import demo, doctor, estimate_k, evaluate, fit, predict
+from nngcd.cli import compare, demo, doctor, estimate_k, evaluate, fit, predict
 from nngcd.cli.display import ERRORS, warn
 from nngcd.core.errors import UserError
 
@@ -24,7 +24,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo.demo, fit.fit, predict.predict, estimate_k.estimate_k, evaluate.evaluate, doctor.doctor):
+for command in (
+    demo.demo, fit.fit, predict.predict, estimate_k.estimate_k, evaluate.evaluate, compare.compare, doctor.doctor,
+):  # fmt: skip
     app.command()(command)
 
 

@@ -1,0 +1,1 @@
+"""Benchmarks: many runs side by side."""

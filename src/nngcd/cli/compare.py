@@ -1,0 +1,48 @@
+"""`nngcd compare`: finished runs side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, get_args
+
+import typer
+
+from nngcd.cli import options
+from nngcd.cli.display import say, say_json
+from nngcd.core.errors import ConfigError, DataError
+
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Finished run folders of one data set.")]
+
+
+def compare(
+    runs: Runs,
+    form: Annotated[str, typer.Option("--format", metavar="md|csv|latex", help="Form of the table.")] = "md",
+    json: options.Json = False,
+) -> None:
+    """Compare finished runs: mean and deviation over seeds, and differences between runs of the same seed.
+
+    Example:  nngcd compare runs/cub/*
+    """
+    from nngcd.bench.comparison import Format, as_table, paired_differences, rows_of
+    from nngcd.core.files import read_json
+    from nngcd.core.run_folder import RunFolder
+
+    if form not in get_args(Format):
+        raise ConfigError("--format", form, f"must be one of {', '.join(get_args(Format))}")
+    folders = [RunFolder.open(path) for path in runs]
+    for run in folders:
+        if not run.is_complete:
+            raise DataError(f"{run.path} is not finished. Finish it first: nngcd fit --resume {run.path}")
+    summaries = [read_json(run.summary) for run in folders]
+    rows = rows_of(summaries)
+    differences = paired_differences(rows)
+    if json:
+        table = [{"name": row.name, "seconds": row.seconds, "scores": row.scores} for row in rows]
+        pairs = [{"name": name, "gain": gain, "seeds": n} for name, gain, n in differences]
+        say_json({"rows": table, "best": rows[-1].name, "gains": pairs})
+        return
+    say(as_table(rows, "latex" if form == "latex" else "csv" if form == "csv" else "md"))
+    if form == "md":
+        say(f"\n{summaries[0]['scores']['protocol']}; {summaries[0]['scores']['n_scored']:,} images")
+        for name, gain, n in differences:
+            say(f"{rows[-1].name} is better than {name} by {gain} All ({n} common seed{'s' * (n > 1)})")

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+
+from nngcd.bench.comparison import as_table, paired_differences, rows_of
+from nngcd.core.errors import DataError
+
+
+def summary(method, seed, all_, **other):
+    accuracy = {"all": all_, "old": all_ + 10, "new": all_ - 5}
+    scores = {"protocol": "transductive", "n_scored": 10, "accuracy": accuracy, "nmi": 50.0}
+    facts = {"method": method, "seed": seed, "backbone": "b", "effort": "quick", "preset": "default", "k": 10}
+    counts = {"split_hash": "same", "n_labelled": 5, "n_images": 20, "seconds": 10.0 * (1 + seed)}
+    return {**facts, **counts, "scores": scores, **other}
+
+
+THREE = [summary("nngcd", seed, all_) for seed, all_ in ((2, 60.0), (0, 50.0), (1, 55.0))]
+TWO = [summary("simgcd", seed, all_) for seed, all_ in ((0, 48.0), (1, 51.0))]
+
+
+def test_means_deviations_and_order():
+    rows = rows_of([*THREE, *TWO])
+    assert [row.name for row in rows] == ["simgcd", "nngcd"]
+    assert rows[1].cell("All") == "55.0 ± 5.0"  # 50, 55, 60
+    assert rows[1].cell("New") == "50.0 ± 5.0"
+    assert list(rows[1].scores) == [0, 1, 2]
+    assert rows[1].seconds == 20
+    assert rows_of(TWO[:1])[0].cell("All") == "48.0"
+
+
+def test_differences_are_between_runs_of_the_same_seed():
+    assert paired_differences(rows_of([*THREE, *TWO])) == [("simgcd", "3.0 ± 1.4", 2)]  # 2 and 4
+    apart = [summary("simgcd", 7, 48.0)]
+    assert paired_differences(rows_of([*THREE, *apart])) == []
+
+
+def test_only_what_differs_makes_a_row():
+    rows = rows_of([*THREE, summary("nngcd", 0, 40.0, preset="official"), summary("nngcd", 1, 41.0, preset="official")])
+    assert [row.name for row in rows] == ["nngcd, preset official", "nngcd, preset default"]
+
+
+@pytest.mark.parametrize(
+    ("summaries", "message"),
+    [
+        (
+            [*TWO, summary("gcd", 0, 1.0, split_hash="other", n_labelled=7)],
+            r"different images or labels \(5 of 20.*7 of",
+        ),
+        ([*TWO, summary("simgcd", 1, 1.0)], "two runs of simgcd with seed 1"),
+        ([{key: value for key, value in TWO[0].items() if key != "scores"}], r"no scores.*nngcd evaluate"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(summaries, message):
+    with pytest.raises(DataError, match=message):
+        rows_of(summaries)
+
+
+def test_forms_of_the_table():
+    rows = rows_of([*THREE, *TWO])
+    assert (
+        as_table(rows, "md").splitlines()[2]
+        == "| simgcd | 49.5 ± 2.1 | 59.5 ± 2.1 | 44.5 ± 2.1 | 50.0 ± 0.0 | 0 1 | 15 |"
+    )
+    cells = list(csv.reader(io.StringIO(as_table(rows, "csv"))))
+    assert cells[0][:3] == ["method", "All", "Old"]
+    assert cells[2][:2] == ["nngcd", "55.0 ± 5.0"]
+    latex = as_table(rows, "latex")
+    assert r"nngcd & 55.0 $\pm$ 5.0 & " in latex
+    assert latex.endswith(r"\end{tabular}")
