@@ -4,46 +4,50 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-import sys
+from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from nngcd.backbones.checkpoints import State, converted_by_timm, named_as, unwrapped, without_heads
 from nngcd.core.errors import DataError, ResourceError
-
-State = dict[str, Tensor]
 
 SUFFIXES = (".safetensors", ".pth", ".pt", ".bin", ".tar")  # .tar: MoCo v3 calls its files .pth.tar
 
-# Where published checkpoints keep their state dict (DINO and iBOT: teacher; MAE and DeiT: model; MoCo v3: state_dict).
-WRAPPERS = ("state_dict", "model", "teacher")
-
-# What distributed training, compilation and self-supervised wrappers put before each name (base_encoder: MoCo v3).
-PREFIXES = ("module.", "_orig_mod.", "backbone.", "base_encoder.", "model.")
-
-# Classifiers and projection heads: a backbone ends before them.
-HEADS = ("head", "fc", "classifier", "head_dist", "last_layer", "mask_token")
+# What full checkpoints of DINO, iBOT and MAE hold beside tensors: the options of the training script, and learning
+# rates as numpy numbers. They only hold values; everything else that is not a tensor is refused. numpy 2 has moved the
+# function that makes a number.
+_NUMBER: Any = np.float64().__reduce__()[0]
+PLAIN_VALUES: list[Any] = [
+    Namespace,
+    np.dtype,
+    type(np.dtype(np.float64)),
+    (_NUMBER, "numpy.core.multiarray.scalar"),
+    (_NUMBER, "numpy._core.multiarray.scalar"),
+]
 
 
 def load_weights(model: nn.Module, source: Path) -> None:
     """Copy the weights in a `.safetensors`, `.pth` or `.pt` file into a model without a classifier.
 
-    Wrapping keys and prefixes of the usual training codes are taken off, heads are left out, and names of the original
-    releases (for example of DINOv2) become timm's.
+    Names of the original releases become timm's (`checkpoints`), and heads are left out.
 
     Raises:
         DataError: the file could run code, is damaged, or belongs to another model.
         ResourceError: there is no such file.
     """
     wanted = model.state_dict()
-    state = _named_as(wanted, read_state(source))
-    if wanted.keys() - state.keys():
-        state = _converted_by_timm(model, state)
-    state = {name: tensor for name, tensor in state.items() if name in wanted or not _is_head(name)}
+    named = named_as(wanted, read_state(source))
+    state = without_heads(wanted, named)
+    if mismatches(wanted, state):
+        converted = without_heads(wanted, converted_by_timm(model, named))
+        # Of a file that fits neither way, the message shows the nearer one, or the file's own shapes.
+        state = min(state, converted, key=lambda candidate: len(mismatches(wanted, candidate)))
     _check(wanted, state, source)
     model.load_state_dict(state)
 
@@ -59,9 +63,7 @@ def read_state(source: Path) -> State:
         raise ResourceError(f"there is no weights file {source}. Give the path of a .safetensors, .pth or .pt file.")
     if source.suffix not in SUFFIXES:
         raise DataError(f"{source} is not a weights file: expected .safetensors, .pth or .pt.")
-    content = _content(source)
-    while wrapper := next((key for key in WRAPPERS if isinstance(content.get(key), Mapping)), None):
-        content = content[wrapper]
+    content = unwrapped(_content(source))
     state = {str(name): tensor for name, tensor in content.items() if isinstance(tensor, Tensor)}
     if not state:
         raise DataError(f"{source} holds no tensors by name; expected a state dict.")
@@ -89,8 +91,7 @@ def mismatches(wanted: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> lis
 
 def _content(source: Path) -> Mapping[str, Any]:
     try:
-        is_safe_format = source.suffix == ".safetensors"
-        content = load_file(source) if is_safe_format else torch.load(source, map_location="cpu", weights_only=True)
+        content = load_file(source) if source.suffix == ".safetensors" else _tensors_of_pickle(source)
     except Exception as error:  # a damaged pickle can raise anything
         if isinstance(error, pickle.UnpicklingError) and "GLOBAL" in str(error):
             raise DataError(
@@ -103,29 +104,9 @@ def _content(source: Path) -> Mapping[str, Any]:
     return content
 
 
-def _named_as(wanted: Mapping[str, Tensor], state: State) -> State:
-    """Return the tensors under the wrappers' prefixes, until the names are those of the model."""
-    while not wanted.keys() & state.keys():
-        prefix = next((p for p in PREFIXES if any(name.startswith(p) for name in state)), None)
-        if prefix is None:
-            return state
-        state = {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
-    return state
-
-
-def _converted_by_timm(model: nn.Module, state: State) -> State:
-    """Return the tensors under timm's names, if timm knows the release they come from."""
-    convert = getattr(sys.modules[type(model).__module__], "checkpoint_filter_fn", None)
-    if convert is None:
-        return state
-    try:
-        return dict(convert(dict(state), model))
-    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
-        return state  # a foreign file: the shape check names what does not fit
-
-
-def _is_head(name: str) -> bool:
-    return name.partition(".")[0] in HEADS
+def _tensors_of_pickle(source: Path) -> Any:  # noqa: ANN401 (a pickle can hold anything)
+    with torch.serialization.safe_globals(PLAIN_VALUES):
+        return torch.load(source, map_location="cpu", weights_only=True)
 
 
 def _shape(tensor: Tensor | None) -> str:
@@ -135,7 +116,8 @@ def _shape(tensor: Tensor | None) -> str:
 def _check(wanted: Mapping[str, Tensor], state: Mapping[str, Tensor], source: Path) -> None:
     lines = mismatches(wanted, state)
     if lines:
+        names = "" if wanted.keys() & state.keys() else f" The names in the file: {', '.join([*state][:3])} ..."
         raise DataError(
             f"the weights in {source} belong to another model: {len(lines)} of {len(wanted)} tensors do not fit. "
-            f"{'; '.join(lines[:3])}."
+            f"{'; '.join(lines[:3])}.{names}"
         )

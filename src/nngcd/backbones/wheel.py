@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 from nngcd.backbones.backbone import CNN_TAIL_LEARNING_RATE, Backbone
+from nngcd.backbones.checkpoints import State
 from nngcd.backbones.timm_models import split_timm
-from nngcd.backbones.weights import State, fingerprint, load_weights, mismatches, read_state
+from nngcd.backbones.weights import fingerprint, load_weights, mismatches, read_state
 from nngcd.core.errors import DataError, ResourceError
 from nngcd.core.torchvision_ops import make_torchvision_importable
 from nngcd.views import Preprocessing
