@@ -37,7 +37,7 @@ class Settings:
     seed: int = 0
     """Seed of everything random, except the cached views of effort quick, which all seeds share."""
     backbone: str = "efficientnet_lite0"
-    """The name of a file in `nngcd/backbones`, or of any timm model."""
+    """The name of a file in `nngcd/backbones`, of a pre-training of the paper (`dino`, ...), or of any timm model."""
     weights: str | None = None
     """Local .safetensors or .pth file with the backbone's weights; otherwise they come with the backbone."""
     tail_blocks: int = 1

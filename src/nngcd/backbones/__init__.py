@@ -1,10 +1,12 @@
-"""Backbones by name: a file of this package that defines `load`, or any model that timm knows."""
+"""Backbones by name: a file of this package that defines `load`, a pre-training of the paper, or any model of timm."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from nngcd.backbones.backbone import Backbone
+from nngcd.backbones.pretrainings import PRE_TRAININGS, check_weights_can_be_had
 from nngcd.core.components import component_names, find_component
 from nngcd.core.errors import UserError, did_you_mean
 
@@ -20,7 +22,8 @@ def load_backbone(
     """Return the backbone called `name`.
 
     Args:
-        name: a component of this package, for example `efficientnet_lite0`, or a timm model.
+        name: a component of this package, for example `efficientnet_lite0`, a short name of `PRE_TRAININGS`, for
+            example `dino`, or a timm model.
         weights: a local file instead of the weights that belong to the name.
         tail_blocks: blocks (transformers) or stages (others) at its end that are trained.
         image_size: side of the crop in pixels, if not the backbone's own.
@@ -39,7 +42,15 @@ def load_backbone(
         load = find_component(__name__, name, "load").load
         backbone: Backbone = load(weights, tail_blocks=tail_blocks, image_size=image_size)
         return backbone
+    if name in PRE_TRAININGS:
+        known = PRE_TRAININGS[name]
+        if pretrained and weights is None:
+            check_weights_can_be_had(name)
+        size = image_size or known.image_size
+        backbone = load_timm(known.timm_name, weights, tail_blocks=tail_blocks, image_size=size, pretrained=pretrained)
+        return replace(backbone, name=name)
     if name.partition(".")[0] not in timm_names():
-        near = did_you_mean(name, [*components, *timm_names()])
-        raise UserError(f"no backbone '{name}'.{near} There are: {', '.join(components)}, and every model of timm.")
+        names = [*components, *PRE_TRAININGS]
+        near = did_you_mean(name, [*names, *timm_names()])
+        raise UserError(f"no backbone '{name}'.{near} There are: {', '.join(names)}, and every model of timm.")
     return load_timm(name, weights, tail_blocks=tail_blocks, image_size=image_size, pretrained=pretrained)

@@ -5,7 +5,7 @@ What the releases call their tensors, and where they keep them:
 - DINO: a plain state dict, or `teacher` and `student` with `backbone.` (the student: `module.backbone.`) and heads;
 - iBOT: `state_dict` with plain names (`checkpoint_teacher.pth`), or as DINO, the student with `masked_embed`;
 - DINOv2: a plain state dict with `mask_token` and perhaps `register_tokens`; training writes `teacher` with
-  `backbone.`, heads, and blocks in chunks;
+  `backbone.`, heads, and blocks in chunks, or `model` with `teacher.backbone.` and `student.backbone.`;
 - MoCo v3: `state_dict` with `module.base_encoder.`, `module.momentum_encoder.`, each with its head, and a predictor;
 - MAE: `model`, in the full file with a decoder and `mask_token`;
 - DeiT III: `model`, the layer scale called `gamma_1` and `gamma_2`.
@@ -28,7 +28,10 @@ State = dict[str, Tensor]
 WRAPPERS = ("state_dict", "model", "teacher", "student")
 
 # What distributed training, compilation and self-supervised wrappers put before each name; the first is tried first.
-PREFIXES = ("module.", "_orig_mod.", "backbone.", "base_encoder.", "momentum_encoder.", "model.")
+PREFIXES = (
+    *("module.", "_orig_mod.", "teacher.", "student."),
+    *("backbone.", "base_encoder.", "momentum_encoder.", "model."),
+)
 
 # Classifiers, projection heads, decoders and what stands in for masked patches: a backbone ends before them.
 HEADS = (

@@ -11,6 +11,10 @@ from nngcd.cli import options
 from nngcd.core.errors import ConfigError
 
 VIEWS_HELP = "Random views kept of each image, or new ones every epoch. (default: 2, 10, online by effort)"
+BACKBONE_HELP = (
+    "efficientnet_lite0, _lite1, _lite2, any timm model, or a pre-training of the paper: "
+    "dino, dinov2, mae, ibot, mocov3, sam, deit, deit3, clip, supervised-1k, supervised-22k."
+)
 K_HELP = "Number of categories, known and new together. (default: auto, or as published for benchmark data sets)"
 
 
@@ -23,7 +27,7 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     ] = None,
     effort: Annotated[str | None, typer.Option(help="quick, normal or full. (default: quick on a CPU)")] = None,
     preset: Annotated[str | None, typer.Option(help="default, paper or official.")] = None,
-    backbone: Annotated[str | None, typer.Option(help="efficientnet_lite0, _lite1, _lite2 or any timm model.")] = None,
+    backbone: Annotated[str | None, typer.Option(help=BACKBONE_HELP)] = None,
     weights: Annotated[str | None, typer.Option(help="Local weights of the backbone (.safetensors, .pth).")] = None,
     image_size: Annotated[int | None, typer.Option(min=1, help="Side of the crop in pixels.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. (default: 0)")] = None,
