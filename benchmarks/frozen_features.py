@@ -26,6 +26,6 @@ def data_parser(doc: str | None) -> argparse.ArgumentParser:
 def frozen_features(arguments: argparse.Namespace) -> tuple[Split, Truth | None, Tensor]:
     """Return the data and the pre-trained features of the centre view of each image."""
     split, truth = open_dataset(arguments.data, dataset=arguments.dataset)
-    job = prepare(split, resolve({"data": arguments.data, "dataset": arguments.dataset, "k": "auto"}))
+    job = prepare(split, resolve({"data": arguments.data, "dataset": arguments.dataset, "k": "auto"}), only_centre=True)
     bank = kept_views(job, cache=arguments.cache, progress=Progress())
     return split, truth, centre_view_features(job, bank, Progress())

@@ -44,13 +44,13 @@ def parser_with_targets(doc: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def begin(arguments: argparse.Namespace, **versions: str) -> None:
+def begin(arguments: argparse.Namespace, n_rounds: int = N_ROUNDS, **versions: str) -> None:
     """Set the threads and print what machine this is, with the versions of what is compared."""
     torch.set_num_threads(arguments.threads)
     threadpool_limits(arguments.threads)
     others = "".join(f", {name.replace('_', '-')} {version}" for name, version in versions.items())
     print(f"{os.cpu_count()} cores, {torch.get_num_threads()} threads, {platform.machine()}, torch {torch.__version__}"
-          f"{others}; fastest of {N_ROUNDS} interleaved rounds", flush=True)  # fmt: skip
+          f"{others}; fastest of {n_rounds} interleaved rounds", flush=True)  # fmt: skip
 
 
 def end(arguments: argparse.Namespace, targets: Sequence[Target]) -> None:
@@ -60,15 +60,18 @@ def end(arguments: argparse.Namespace, targets: Sequence[Target]) -> None:
         sys.exit(1)
 
 
-def seconds(call: Callable[[], object]) -> float:
-    """Return how long a call takes; of one thread the processor's time, which other processes do not lengthen."""
-    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+def seconds(call: Callable[[], object], *, is_wall: bool = False) -> float:
+    """Return how long a call takes.
+
+    Of one thread it is the processor's time, which other processes do not lengthen, unless waiting counts (`is_wall`).
+    """
+    clock = time.process_time if torch.get_num_threads() == 1 and not is_wall else time.perf_counter
     started = clock()
     call()
     return clock() - started
 
 
-def fastest(*calls: Callable[[], object], n_rounds: int = N_ROUNDS) -> list[float]:
+def fastest(*calls: Callable[[], object], n_rounds: int = N_ROUNDS, is_wall: bool = False) -> list[float]:
     """Return the shortest time of each call, the calls taking turns: what other work on the machine adds stays out."""
-    rounds = [[seconds(call) for call in calls] for _ in range(n_rounds)]
+    rounds = [[seconds(call, is_wall=is_wall) for call in calls] for _ in range(n_rounds)]
     return [min(times) for times in zip(*rounds, strict=True)]

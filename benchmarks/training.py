@@ -30,13 +30,14 @@ from nngcd.core.progress import Progress
 from nngcd.datasets.arrays import from_arrays
 from nngcd.methods.contract import Batch, Moment, Overview
 from nngcd.training import loop
-from nngcd.training.bank import DiskBank, plan_bank, view_bank
+from nngcd.training.bank import DiskBank
+from nngcd.training.bank_writing import plan_bank, view_bank
 from nngcd.training.extraction import run_trunk
 from nngcd.training.learner import Learner
 from nngcd.training.model import Blueprint, Model
 from nngcd.training.sources import BankViews, Source, Views
 
-SIZE, N_OLD, N_VIEWS = 224, 100, 11
+SIZE, N_OLD, N_VIEWS, SHARD = 224, 100, 11, 128
 RUN_IMAGES, RUN_EPOCHS = 5_994, 200  # CUB, as in the paper
 MOMENT = Moment(0, 1, 0, 1)
 
@@ -50,7 +51,7 @@ class Sizes:
     batch: int = 128
     reference_images: int = 32
     """Images of a batch that the reference and the trunk are timed on; their time is scaled up to the whole batch."""
-    bank_images: int = 1_024
+    bank_images: int = 512
     n_steps: int = 4
     n_rounds: int = 3
 
@@ -62,7 +63,7 @@ def main() -> None:
     """Measure everything and print one line per target."""
     arguments = parser_with_targets(__doc__).parse_args()
     sizes = SHORT if arguments.short else Sizes()
-    begin(arguments)
+    begin(arguments, sizes.n_rounds)
     views_bv = torch.randint(0, 255, (sizes.reference_images, 2, 3, SIZE, SIZE), dtype=torch.uint8)
     scale = sizes.batch / sizes.reference_images
     with tempfile.TemporaryDirectory() as folder:
@@ -76,6 +77,7 @@ def main() -> None:
             large.train,
             small.profile,
             n_rounds=sizes.n_rounds,
+            is_wall=True,  # reading from the disk is part of it
         )
     two_passes, trunk = two_passes * scale, trunk * scale
     from_bank, from_larger, head = (taken / sizes.n_steps for taken in (from_bank, from_larger, part))
@@ -159,14 +161,16 @@ class Setup:
         self.sizes, self.model = sizes, make_model(sizes)
         tokens, width = run_trunk(self.model.backbone, torch.zeros(1, 3, SIZE, SIZE, dtype=torch.uint8)).shape[1:]
         self.files = write_bank(folder, n_images, (tokens, width))
-        bank = DiskBank([self.files], n_images)
-        self.source = BankViews(bank, make_labels(n_images), "two-random", batch_size=sizes.batch, seed=0)
+        self.n_images = n_images
 
     def train(self) -> None:
         """Train some steps; the files are read from the disk, not from memory."""
-        for path in self.files:
+        for path in (path for shard in self.files for path in shard):
             forget(path)
-        self._train(Learner(self.model.backbone.tail, self.model.method), self.source)
+        # A new bank each time: what is mapped is not forgotten.
+        bank, labels = DiskBank(self.files, SHARD), make_labels(self.n_images)
+        source = BankViews(bank, labels, "two-random", batch_size=self.sizes.batch, seed=0)
+        self._train(Learner(self.model.backbone.tail, self.model.method), source)
 
     def profile(self) -> None:
         """Train as many steps of heads and loss alone, on features that are there already."""
@@ -212,14 +216,14 @@ class First:
                     return
 
 
-def write_bank(folder: Path, n_images: int, hidden_shape: tuple[int, ...]) -> list[Path]:
-    """Write made-up hidden states of the centre view and two random ones, and return the files."""
+def write_bank(folder: Path, n_images: int, hidden_shape: tuple[int, ...]) -> list[list[Path]]:
+    """Write made-up hidden states of the centre view and ten random ones, and return the files by shard and view."""
     folder.mkdir(parents=True)
-    some = np.random.default_rng(0).standard_normal((64, *hidden_shape), dtype=np.float32).astype(np.float16)
-    files = [folder / f"{view}.npy" for view in range(3)]
-    for path in files:
-        np.save(path, np.tile(some, (n_images // 64, *[1] * len(hidden_shape))))
-    return files
+    some = np.random.default_rng(0).standard_normal((SHARD, *hidden_shape), dtype=np.float32).astype(np.float16)
+    shards = [[folder / f"{shard}-{view}.npy" for view in range(N_VIEWS)] for shard in range(n_images // SHARD)]
+    for path in (path for shard in shards for path in shard):
+        np.save(path, some)
+    return shards
 
 
 def forget(path: Path) -> None:

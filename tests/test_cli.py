@@ -148,6 +148,14 @@ def test_runs_side_by_side(nngcd, arrays, tmp_path):
     assert "must be one of md, csv, latex" in nngcd("compare", *runs, "--format", "xml")[2]
 
 
+def test_only_fit_runs_in_several_processes(nngcd, arrays, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+    code, _, err = nngcd("estimate-k", arrays, "--out", tmp_path / "k")
+    assert code == 2
+    assert "only `fit` runs in several processes; start `nngcd estimate-k` alone" in err
+
+
 def test_json_is_all_that_is_printed(nngcd, arrays, tmp_path):
     arguments = ["--k", 6, "--method", "kmeans", "--json"]
     code, out, _ = nngcd("fit", arrays, "--out", tmp_path / "run", *arguments)
@@ -231,6 +239,11 @@ def test_doctor(nngcd):
         (["fit", "digits", "--k", "5.."], 2, "a range such as 20..60"),
         (["fit", "digits", "--k", "many"], 2, "must be a number, auto, or a range"),
         (["estimate-k", "plnkton"], 3, "plnkton"),
+        (["fit", "digits", "--views-per-image", "0"], 2, "must be a number from 1, or online"),
+        (["fit", "digits", "--views-per-image", "many"], 2, "must be a number from 1, or online"),
+        (["fit", "digits", "--bank-size", "0"], 2, "views.bank_gb = 0.0: must be positive"),
+        (["fit", "digits", "--bank-size", "0.001"], 4, "13.8 MB) takes more than the 0.001 GB allowed"),
+        (["fit", "--resume", "x", "--bank-size", "3"], 2, "leave out --bank-size"),
         (["estimate-k", "digits", "--range", "20"], 2, "must be a range such as 20..60"),
         (["estimate-k", "digits", "--method", "elbow"], 2, "elbow"),
         (["fit", "digits", "--backbone", "resnet999"], 2, "resnet999"),

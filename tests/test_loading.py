@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.utils.data import DataLoader
 
 from nngcd.core.seeds import torch_generator
 from nngcd.datasets.image_arrays import ImageArrays
@@ -113,12 +114,12 @@ def test_worker_processes_change_nothing():
     assert torch.equal(alone, torch.stack(list(view_loader(dataset(), rows, n_workers=2))))
 
 
-def test_worker_processes_may_be_spawned(rng):
+def test_worker_processes_may_be_spawned(rng, monkeypatch):
     # Images of the package, not of this file: a spawned process cannot import a test.
     images = ImageArrays(rng.integers(0, 256, (4, 20, 24, 3)).astype(np.uint8))
     views = ViewDataset(images, Preprocessing(image_size=12), seed=0, n_random=2, may_flip=True, purpose="views")
+    monkeypatch.setattr("nngcd.loading.DataLoader", partial(DataLoader, multiprocessing_context="spawn"))
     loader = view_loader(views, torch.arange(4), batch_size=2, n_workers=1)
-    loader.multiprocessing_context = "spawn"
     assert torch.equal(torch.cat(list(loader)), torch.stack([views[i] for i in range(4)]))
 
 

@@ -184,6 +184,14 @@ def test_images_end_to_end(image_folder, tmp_path, effort):
     assert predicted.loc["_unlabelled/broken.png", "status"] == "unreadable"
 
 
+def test_a_method_that_does_not_train_needs_the_centre_view_only(image_folder, tmp_path):
+    split, truth = open_dataset(str(image_folder))
+    values = {"data": str(image_folder), "k": 3, "effort": "normal", "workers": 0, "image_size": 32, "method": "kmeans"}
+    run = RunFolder.create(tmp_path / "run")
+    discover(prepare(split, resolve(values)), truth, run, cache=tmp_path / "cache", progress=Progress())
+    assert len(list((tmp_path / "cache").rglob("*.npy"))) == 1
+
+
 def test_a_model_of_features_refuses_images_and_other_features(blob_split, tmp_path, rng):
     run = run_discover(blob_split, None, blob_settings(), tmp_path / "run")
     pictures = from_arrays(rng.integers(0, 255, size=(4, 8, 8, 3)).astype(np.uint8))

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from nngcd import views
 from nngcd.core.config import field_docs
 from nngcd.core.errors import ConfigError, UserError
 from nngcd.settings import Settings, resolve, to_values
@@ -38,6 +39,12 @@ def test_official_settings_are_those_of_the_authors_scripts():
         assert found == pytest.approx(expected), dataset
         assert (s.loss.sparse_l1_share, s.training.weight_decay, s.views.recipe) == (0.6, 5e-5, "random+centre")
         assert (s.loss.teacher_momentum_form, s.loss.teacher_start) == ("mugcd", "random")
+
+
+@pytest.mark.parametrize(("effort", "per_image"), [("quick", 4), ("normal", "online"), ("full", "online")])
+def test_settings_of_an_older_version_mean_what_they_meant(effort, per_image):
+    older = {"effort": effort, "views": {"recipe": "random+centre", "n_random": 4}}
+    assert resolve(older).views == views.Config(recipe="random+centre", per_image=per_image)
 
 
 def test_an_effort_leaves_alone_what_a_method_does_not_have():

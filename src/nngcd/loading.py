@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from nngcd.core.errors import DataError
 from nngcd.core.seeds import numpy_generator
 from nngcd.datasets.split import UNLABELLED, Images
 from nngcd.views import Preprocessing, distorted
+
+_FULL_NAME = f"{DataError.__module__}.{DataError.__qualname__}"
 
 
 def balanced_batches(labels: NDArray[np.int64], batch_size: int, generator: torch.Generator) -> Tensor:
@@ -90,8 +95,8 @@ class ViewDataset(Dataset[Tensor]):
         return torch.stack(views)
 
 
-def view_loader(dataset: ViewDataset, order: Tensor, *, batch_size: int = 64, n_workers: int = 0) -> DataLoader[Tensor]:
-    """Return a loader that yields uint8 (B, V, 3, H, W) in the given order.
+def view_loader(dataset: ViewDataset, order: Tensor, *, batch_size: int = 64, n_workers: int = 0) -> Iterator[Tensor]:
+    """Yield uint8 (B, V, 3, H, W) in the given order.
 
     Args:
         dataset: what to read.
@@ -101,10 +106,15 @@ def view_loader(dataset: ViewDataset, order: Tensor, *, batch_size: int = 64, n_
         n_workers: processes that read images; 0 reads in this one. The result is the same.
     """
     batches = torch.split(order, batch_size) if order.ndim == 1 else order
-    return DataLoader(
+    loader = DataLoader(
         dataset,
         batch_sampler=[batch.tolist() for batch in batches],
         num_workers=n_workers,
         # The loader draws a seed for its workers, from torch's global state unless it is given a generator.
         generator=torch.Generator(),
     )
+    try:
+        yield from loader
+    except DataError as error:
+        # A worker sends its whole traceback as the message; its last line is what happened.
+        raise DataError(str(error).strip().splitlines()[-1].removeprefix(f"{_FULL_NAME}: ")) from error

@@ -20,6 +20,7 @@ from nngcd.clustering.estimate_k import KEstimate
 from nngcd.core import processes
 from nngcd.core.components import find_component
 from nngcd.core.device import choose_device, choose_precision, choose_workers
+from nngcd.core.errors import ConfigError
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.seeds import derive, torch_generator
@@ -28,13 +29,15 @@ from nngcd.losses.sparse import warn_if_unbounded
 from nngcd.methods.contract import BaseMethod, Overview
 from nngcd.results import name_clusters, with_decisions
 from nngcd.settings import Settings
-from nngcd.training.bank import Bank, MemoryBank, plan_bank, view_bank
+from nngcd.training.bank import Bank, MemoryBank
+from nngcd.training.bank_writing import BankPlan, check_bank_size, plan_bank, view_bank
 from nngcd.training.extraction import centre_features, run_tail
 from nngcd.training.launching import launch
 from nngcd.training.learner import Learner
 from nngcd.training.loop import train
 from nngcd.training.model import Blueprint, Model, build_backbone, device_of, move
 from nngcd.training.sources import BankViews, OnlineViews, Source
+from nngcd.views import Config as ViewsConfig
 from nngcd.views import feature_views
 
 _LOG = logging.getLogger(__name__)
@@ -53,6 +56,8 @@ class Job:
     """The number of categories; None when it is to be estimated."""
     fabric: Fabric
     """What training runs on: this process, or several."""
+    plan: BankPlan | None
+    """Which views are kept; None when they are drawn online, or when the input is features."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +72,13 @@ class Fitted:
     """How the number of categories was found; None when it was given."""
 
 
-def prepare(split: Split, settings: Settings) -> Job:
+def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> Job:
     """Return the job, with everything that can be wrong about it found now, before anything is written.
+
+    Args:
+        split: the images or features.
+        settings: the settings of the run.
+        only_centre: whether no random views will be needed, as for methods that never train.
 
     Raises:
         UserError: the number of categories, the backbone, its weights or the device cannot be used.
@@ -81,7 +91,20 @@ def prepare(split: Split, settings: Settings) -> Job:
     blueprint = _blueprint(split, settings, k or 0)
     weights = Path(settings.weights) if settings.weights else None
     backbone = move(build_backbone(blueprint, weights=weights), fabric.device, precision)
-    return Job(split, settings, blueprint, backbone, k, fabric)
+    plan = _plan(split, settings.views, backbone, only_centre=only_centre or not method.trains)
+    if min(settings.training.batch_size, len(split)) < processes.count():
+        reason = f"must be at least the number of processes, {processes.count()}"
+        raise ConfigError("training.batch_size", settings.training.batch_size, reason)
+    return Job(split, settings, blueprint, backbone, k, fabric, plan)
+
+
+def _plan(split: Split, chosen: ViewsConfig, backbone: Backbone, *, only_centre: bool) -> BankPlan | None:
+    if split.images is None or chosen.n_kept is None:
+        return None
+    is_strong = chosen.recipe == "strong+weak"
+    plan = plan_bank(backbone, split, n_random=0 if only_centre else chosen.n_kept, is_strong=is_strong)
+    check_bank_size(plan, chosen.bank_gb)
+    return plan
 
 
 def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | None, progress: Progress) -> None:
@@ -181,11 +204,10 @@ def kept_views(job: Job, *, cache: Path | None, progress: Progress) -> Bank | No
             generator = torch_generator(job.settings.seed, "feature views")
             features_nvd = feature_views(features_nvd[:, 0], 1 + (chosen.n_kept or 2), generator)
         return MemoryBank(backbone.trunk(features_nvd.to(device_of(backbone))))
-    if chosen.n_kept is None:
+    if job.plan is None:
         return None
-    plan = plan_bank(backbone, split, n_random=chosen.n_kept, is_strong=chosen.recipe == "strong+weak")
     n_workers = choose_workers(job.settings.workers)
-    return view_bank(plan, cache=cache, limit_gb=chosen.bank_gb, n_workers=n_workers, progress=progress)
+    return view_bank(job.plan, cache=cache, limit_gb=chosen.bank_gb, n_workers=n_workers, progress=progress)
 
 
 def _learner(model: Model, settings: Settings) -> Learner:

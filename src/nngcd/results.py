@@ -112,7 +112,8 @@ def _best_clusters(score_bk: Tensor, given_b: Tensor, n_best: int) -> tuple[Tens
     order_bk = probability_bk.clone()
     row_g = (given_b >= 0).nonzero().flatten()
     order_bk[row_g, given_b[row_g]] = 2.0
-    cluster_bj = order_bk.topk(n_best).indices
+    # Stable: of equal scores the first counts, as in arg max; topk may take any.
+    cluster_bj = order_bk.sort(descending=True, stable=True).indices[:, :n_best]
     return cluster_bj, probability_bk.gather(1, cluster_bj)
 
 

@@ -35,7 +35,7 @@ class Settings:
     """Number of categories, known and new together: a number, `auto` (estimated) or `A..B` (estimated within these);
     when absent, the published number of a benchmark data set, otherwise auto."""
     seed: int = 0
-    """Seed of everything random, except the cached views of effort quick, which all seeds share."""
+    """Seed of everything random, except the views kept in a bank, which all seeds share."""
     backbone: str = "efficientnet_lite0"
     """The name of a file in `nngcd/backbones`, of a pre-training of the paper (`dino`, ...), or of any timm model."""
     weights: str | None = None
@@ -82,7 +82,7 @@ def resolve(values: config.Values) -> Settings:
     Raises:
         ConfigError: an unknown name or an impossible value.
     """
-    chosen = {"method": "nngcd", "preset": "default", "effort": "quick"} | values
+    chosen = {"method": "nngcd", "preset": "default", "effort": "quick"} | _upgraded(values)
     method_config = find_component("nngcd.methods", chosen["method"], "Method").Config
     layers = [
         _recipe(chosen["method"], chosen["preset"], chosen.get("dataset") or chosen.get("data", "")),
@@ -98,6 +98,17 @@ def to_values(settings: Settings) -> config.Values:
     """Return the settings as plain nested values, the content of config.yaml."""
     values = config.to_values(dataclasses.replace(settings, loss=None))
     return values | {"loss": config.to_values(settings.loss)}
+
+
+def _upgraded(values: config.Values) -> config.Values:
+    """Return settings that an older version wrote under the names of today, so that its runs can be resumed."""
+    views = values.get("views")
+    if not isinstance(views, dict) or "n_random" not in views:
+        return values
+    # Then, only effort quick kept views.
+    kept = views["n_random"] if values.get("effort", "quick") == "quick" else "online"
+    others = {name: value for name, value in views.items() if name != "n_random"}
+    return values | {"views": {"per_image": kept} | others}
 
 
 def _group(values: object) -> config.Values:

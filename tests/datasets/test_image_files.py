@@ -23,7 +23,7 @@ def test_an_unreadable_file_is_named_and_a_vanished_one_is_told_apart(tmp_path):
     (tmp_path / "empty.jpg").touch()
     with pytest.raises(DataError, match=r"empty\.jpg': 0 bytes"):
         open_rgb(tmp_path / "empty.jpg")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(DataError, match=r"gone\.jpg': No such file or directory\. It was there when"):
         open_rgb(tmp_path / "gone.jpg")
     assert unreadable_reason(tmp_path / "gone.jpg") == "missing"
     assert unreadable_reason(tmp_path) is not None

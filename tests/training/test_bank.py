@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -8,15 +9,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from nngcd.backbones import load_backbone
 from nngcd.backbones.backbone import frozen
+from nngcd.core import processes
 from nngcd.core.errors import DataError, NngcdWarning, ResourceError
 from nngcd.core.progress import Progress
+from nngcd.datasets import open_dataset
 from nngcd.datasets.arrays import from_arrays
 from nngcd.loading import ViewDataset
-from nngcd.training import bank as bank_module
-from nngcd.training.bank import VIEW_SEED, plan_bank, view_bank
+from nngcd.training import bank_writing
+from nngcd.training.bank import DiskBank
+from nngcd.training.bank_writing import VIEW_SEED, plan_bank, view_bank
 from nngcd.training.extraction import centre_features, run_tail, run_trunk
 
 N_IMAGES = 20
@@ -35,7 +40,7 @@ def pictures(rng):
 
 @pytest.fixture
 def small_shards(monkeypatch):
-    monkeypatch.setattr(bank_module, "SHARD_IMAGES", 8)
+    monkeypatch.setattr(bank_writing, "SHARD_IMAGES", 8)
 
 
 class Watching(Progress):
@@ -74,6 +79,59 @@ def test_kept_views_are_online_views_of_the_same_seed_in_half_precision(
     hidden_nv = run_trunk(backbone, torch.stack([online[i] for i in range(N_IMAGES)]))
     assert everything(bank).dtype == torch.float16
     assert torch.allclose(everything(bank).float(), hidden_nv, rtol=2**-10, atol=1e-4)
+
+
+def test_there_may_be_more_files_than_can_be_open_at_once(backbone, pictures, tmp_path):
+    resource = pytest.importorskip("resource")
+    bank, _ = make(backbone, pictures, tmp_path)
+    many = DiskBank(bank.files * 400, N_IMAGES)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+    try:
+        image_b = torch.arange(0, 400 * N_IMAGES, N_IMAGES)
+        hidden_b = many.take(image_b, torch.arange(400) % 3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert torch.equal(hidden_b[:3], everything(bank)[0])
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_processes_divide_the_list_that_the_first_one_made(
+    backbone, pictures, tmp_path, small_shards, monkeypatch, rank
+):
+    told = {0: [0, 1], 1: [], 2: [1]}  # as if another run had written shard 1 and a view of shard 2
+    monkeypatch.setattr(processes, "count", lambda: 2)
+    monkeypatch.setattr(processes, "rank", lambda: rank)
+    monkeypatch.setattr(processes, "wait", lambda: None)
+    monkeypatch.setattr(processes, "from_first", lambda value: told)
+    _, n_computed = make(backbone, pictures, tmp_path, n_random=1)
+    assert n_computed == [8, 4][rank]  # shards 0 and 2 are left to do, of 8 and 4 images
+    assert len(list(tmp_path.rglob("*.npy"))) == [2, 1][rank]
+
+
+def test_a_disk_that_fills_up_is_a_clear_error(backbone, pictures, tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(bank_writing.os, "posix_fallocate", full, raising=False)
+    with pytest.raises(ResourceError, match="No space left"):
+        make(backbone, pictures, tmp_path)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("n_workers", [0, 1])
+def test_an_image_that_is_gone_is_named(backbone, tmp_path, rng, n_workers):
+    folder = tmp_path / "images"
+    (folder / "a").mkdir(parents=True)
+    for i in range(4):
+        pixels = rng.integers(0, 255, size=(40, 40, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / ("a" if i < 2 else ".") / f"{i}.png")
+    split, _ = open_dataset(str(folder))
+    plan = plan_bank(backbone, split, n_random=1, is_strong=False)
+    list(plan.shards())
+    (folder / "3.png").unlink()
+    with pytest.raises(DataError, match=r"^cannot open image '.*3\.png': No such file.*--resume when it is back\.$"):
+        view_bank(plan, cache=tmp_path / "cache", limit_gb=1, n_workers=n_workers, progress=Progress())
 
 
 def test_a_batch_is_taken_in_its_order_also_across_files(backbone, pictures, tmp_path, small_shards):
@@ -165,16 +223,16 @@ def test_a_damaged_file_is_computed_again(backbone, pictures, tmp_path):
 
 
 def test_a_bank_that_is_too_large_is_refused_before_anything_is_computed(backbone, pictures, tmp_path, monkeypatch):
-    with pytest.raises(ResourceError, match=r"20 images x 3 views\) takes .* more than the 0.0001 GB allowed.*--bank"):
+    with pytest.raises(ResourceError, match=r"20 images x 3 views, 0\.1 MB\) takes more than the 0\.0001 GB.*--bank"):
         make(backbone, pictures, tmp_path, limit_gb=1e-4)
-    monkeypatch.setattr(bank_module.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000})())
+    monkeypatch.setattr(bank_writing.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000})())
     with pytest.raises(ResourceError, match=r"free\. Use fewer views .*--views-per-image online"):
         make(backbone, pictures, tmp_path)
     assert not list(tmp_path.rglob("*.npy"))
 
 
 def test_a_large_bank_is_announced(backbone, pictures, tmp_path, monkeypatch):
-    monkeypatch.setattr(bank_module, "SHARD_BYTES", 10_000)
+    monkeypatch.setattr(bank_writing, "SHARD_BYTES", 10_000)
     progress = Watching()
     make(backbone, pictures, tmp_path, progress=progress)
     assert progress.said == [f"view bank: 20 images x 3 views, 0.1 MB, in {next(tmp_path.iterdir())}"]
@@ -211,7 +269,7 @@ from pathlib import Path
 from nngcd.backbones import load_backbone
 from nngcd.core.progress import Progress
 from nngcd.datasets.arrays import from_arrays
-from nngcd.training import bank
+from nngcd.training import bank_writing as bank
 bank.SHARD_IMAGES = 4
 torch.manual_seed(0)
 backbone = load_backbone("resnet18", pretrained=False, image_size=32)

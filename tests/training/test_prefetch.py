@@ -4,8 +4,9 @@ import threading
 import time
 
 import pytest
+import torch
 
-from nngcd.training.prefetch import N_AHEAD, prefetched
+from nngcd.training.prefetch import N_AHEAD, pinned, prefetched
 
 
 def counting(n, made):
@@ -45,6 +46,12 @@ def test_whoever_leaves_early_leaves_no_thread_behind():
     next(items)
     items.close()
     assert "prefetch" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_what_lies_on_a_device_already_is_not_pinned(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    there = torch.zeros(3, device="meta")
+    assert pinned(there) is there
 
 
 def wait_until(is_so):

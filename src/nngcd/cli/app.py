@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 import warnings
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from nngcd import __version__
 from nngcd.cli import compare, demo, doctor, estimate_k, evaluate, fit, predict
 from nngcd.cli.display import ERRORS, warn
-from nngcd.core.errors import UserError
+from nngcd.core.errors import TrainingError, UserError
 
 EXIT_BUG, EXIT_INTERRUPTED = 1, 130
 
@@ -38,6 +39,7 @@ def _print_version(is_asked: bool) -> None:
 
 @app.callback()
 def start(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
@@ -46,6 +48,9 @@ def start(
 
     Try it now:  nngcd demo
     """
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1 and "TORCHELASTIC_RUN_ID" in os.environ:
+        if context.invoked_subcommand != "fit":
+            raise UserError(f"only `fit` runs in several processes; start `nngcd {context.invoked_subcommand}` alone.")
 
 
 def main() -> None:
@@ -58,12 +63,21 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
+    except RuntimeError as error:
+        from nngcd.core.processes import is_broken_connection
+
+        if not is_broken_connection(error):
+            _report_bug()
+        ERRORS.print("error: another process of this run has ended; what it says is above or below.", highlight=False)
+        sys.exit(TrainingError.exit_code)
     except Exception:  # noqa: BLE001 (whatever else happens is our bug, and is shown as one)
-        traceback.print_exc()
-        ERRORS.print(
-            "\nThis is a bug in nngcd. Please report it with the lines above and the output of `nngcd doctor`."
-        )
-        sys.exit(EXIT_BUG)
+        _report_bug()
+
+
+def _report_bug() -> NoReturn:
+    traceback.print_exc()
+    ERRORS.print("\nThis is a bug in nngcd. Please report it with the lines above and the output of `nngcd doctor`.")
+    sys.exit(EXIT_BUG)
 
 
 def _escaped(error: UserError) -> str:

@@ -61,7 +61,9 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
         "workers": workers, "views": _views(views_per_image, bank_size),
     }  # fmt: skip
     if resume:
-        others = {**flags, "out": out, "config": config_file, "set": assignments}
+        others = {**flags, "views-per-image": views_per_image, "bank-size": bank_size, "out": out,
+                  "config": config_file, "set": assignments}  # fmt: skip
+        others.pop("views")
         for name, value in others.items():
             if value is not None:
                 reason = f"continues a run as it is; leave out {'DATA' if name == 'data' else '--' + name}"

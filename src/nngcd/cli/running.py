@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -75,7 +76,7 @@ def fit_run(
         say(f"{prefix}{len(split)} images: {split.n_labelled} labelled in {split.n_old} categories, "
             f"{split.n_unlabelled} unlabelled, {len(split.problems)} not used")  # fmt: skip
     with ExitStack() as around:
-        around.enter_context(interruptible(run))
+        around.enter_context(interruptible(run, cache))
         if processes.is_first():
             around.enter_context(run.locked())
             around.enter_context(run.logged())
@@ -109,7 +110,7 @@ def show(run: RunFolder, *, is_json: bool) -> None:
 
 
 @contextmanager
-def interruptible(run: RunFolder) -> Iterator[None]:
+def interruptible(run: RunFolder, cache: Path | None) -> Iterator[None]:
     """Turn Ctrl-C, SIGTERM and the end of another process into a clean end that says how to go on."""
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -117,8 +118,10 @@ def interruptible(run: RunFolder) -> Iterator[None]:
 
     before = signal.signal(signal.SIGTERM, stop)
     n = processes.count()
-    command = f"torchrun --nproc-per-node {n} -m nngcd" if n > 1 else "nngcd"
-    how = f"everything up to the last whole epoch is kept. Continue:  {command} fit --resume {run.path}"
+    # With several machines, torchrun needs what only the user knows.
+    command = "torchrun ... -m nngcd" if n > 1 else "nngcd"
+    flags = shlex.join(["fit", "--resume", str(run.path), *(["--cache", str(cache)] if cache else [])])
+    how = f"everything up to the last whole epoch is kept. Continue:  {command} {flags}"
     try:
         yield
     except KeyboardInterrupt:

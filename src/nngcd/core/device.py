@@ -52,8 +52,10 @@ def choose_precision(name: str, device: torch.device) -> Precision:
 
 
 def choose_workers(n_workers: int | None) -> int:
-    """Return the number of image-reading processes: as asked, or one per core up to 8.
+    """Return the number of image-reading processes: as asked, or one per core up to 8, shared with processes beside us.
 
     Reading takes turns with the network on a small CPU, where one core less still leaves the network starved.
     """
-    return n_workers if n_workers is not None else min(8, os.cpu_count() or 1)
+    if n_workers is not None:
+        return n_workers
+    return max(1, min(8, os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))

@@ -28,11 +28,14 @@ def open_rgb(path: Path) -> Image.Image:
     """Return the image in a file: found by its content, first frame, upright, 8-bit RGB.
 
     Raises:
-        OSError: the file cannot be reached, for example because a network drive is gone.
-        DataError: the file is there but holds no image that can be read.
+        DataError: the file cannot be reached, for example because a network drive is gone, or holds no image that can
+            be read.
     """
     try:
         return decode_rgb(path.read_bytes())
+    except OSError as error:
+        reason = f"{error.strerror}. It was there when the data were read"
+        raise DataError(f"cannot open image '{path}': {reason}; go on with --resume when it is back.") from error
     except UnreadableError as error:
         raise DataError(f"D03: cannot read image '{path}': {error}.") from error
 

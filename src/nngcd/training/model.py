@@ -151,9 +151,11 @@ def build_backbone(blueprint: Blueprint, *, weights: Path | None = None, pretrai
     return frozen(backbone) if blueprint.effort == "quick" else backbone
 
 
-def move(backbone: Backbone, device: torch.device, precision: Precision = "32-true") -> Backbone:
-    """Move a backbone to a device, set what its trunk computes in, and return it."""
-    backbone.trunk.to(device).precision = precision
+def move(backbone: Backbone, device: torch.device, precision: Precision | None = None) -> Backbone:
+    """Move a backbone to a device, set what its trunk computes in if that is given, and return it."""
+    backbone.trunk.to(device)
+    if precision is not None:
+        backbone.trunk.precision = precision
     backbone.tail.to(device)
     return backbone
 

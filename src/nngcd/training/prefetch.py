@@ -57,5 +57,5 @@ def _put(ready: queue.Queue[T | _End], item: T | _End, is_left: threading.Event)
 
 
 def pinned(tensor: Tensor) -> Tensor:
-    """Return the tensor in memory from which a GPU copies while it computes; without a GPU as it is."""
-    return tensor.pin_memory() if torch.cuda.is_available() else tensor
+    """Return the tensor in memory from which a GPU copies while it computes; without a GPU, or on it, as it is."""
+    return tensor.pin_memory() if torch.cuda.is_available() and tensor.device.type == "cpu" else tensor

@@ -13,7 +13,6 @@ from torch import Tensor
 from nngcd import views
 from nngcd.backbones.backbone import Backbone
 from nngcd.core import processes
-from nngcd.core.errors import ConfigError
 from nngcd.core.seeds import torch_generator
 from nngcd.datasets.split import Images
 from nngcd.loading import ViewDataset, balanced_batches, view_loader
@@ -53,9 +52,7 @@ class _Balanced:
         self.labels_n = torch.from_numpy(labels)
         self.batch_size = batch_size
         self.seed = seed
-        self.n_batches, n_images = self._draw(epoch=0).shape
-        if n_images < processes.count():
-            raise ConfigError("training.batch_size", n_images, f"must be at least the {processes.count()} processes")
+        self.n_batches = len(self._draw(epoch=0))
 
     def _draw(self, epoch: int) -> Tensor:
         """Return the batches of all processes as (n_batches, B)."""

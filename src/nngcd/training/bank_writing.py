@@ -1,0 +1,236 @@
+"""Writing the view bank: what it holds, how large it is, and the files that are missing of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+import warnings
+import weakref
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.lib.format import open_memmap
+
+from nngcd.backbones.backbone import Backbone
+from nngcd.core import processes
+from nngcd.core.errors import DataError, NngcdWarning, ResourceError
+from nngcd.core.files import atomic
+from nngcd.core.progress import Progress
+from nngcd.datasets.split import Images, Split
+from nngcd.loading import ViewDataset, view_loader
+from nngcd.training.bank import DiskBank
+from nngcd.training.extraction import IMAGES_PER_READ, run_trunk
+
+CODE_VERSION = 2
+"""Raised when views or trunks are computed differently, so that older files are not used."""
+VIEW_SEED = 0
+"""Kept views are drawn from a fixed seed, so that runs with different seeds share one bank."""
+WAYS_OUT = "Use fewer views (--views-per-image 2), fresh ones (--views-per-image online)"
+SECONDS_PER_DAY = 86_400
+SHARD_BYTES, SHARD_IMAGES = 2**28, 512
+"""A file is at most this large, and holds at most so many images: what is lost when the writing is interrupted."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BankPlan:
+    """A bank that is to be made: of which images, with which views."""
+
+    backbone: Backbone
+    split: Split
+    n_random: int
+    is_strong: bool
+    hidden_shape: tuple[int, ...]
+
+    @property
+    def images(self) -> Images:
+        """What the views are taken of."""
+        assert self.split.images is not None
+        return self.split.images
+
+    @property
+    def n_views(self) -> int:
+        """The centre view and the random ones."""
+        return 1 + self.n_random
+
+    @property
+    def view_bytes(self) -> int:
+        """Bytes of one view of one image."""
+        return 2 * int(np.prod(self.hidden_shape))
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the whole bank."""
+        return self.view_bytes * self.n_views * len(self.images)
+
+    @property
+    def size(self) -> str:
+        """How large the bank is, in words."""
+        return f"{len(self.images):,} images x {self.n_views} views, {_size(self.n_bytes)}"
+
+    @property
+    def shard_size(self) -> int:
+        """Images per file."""
+        return max(1, min(SHARD_IMAGES, SHARD_BYTES // self.view_bytes))
+
+    def folder_name(self) -> str:
+        """Name what all files of this kind have in common: backbone, preprocessing and code."""
+        facts = {
+            "weights": self.backbone.trunk_fingerprint,
+            "preprocessing": self.backbone.preprocessing.to_json(),
+            "precision": self.backbone.trunk.precision,
+            "view_seed": VIEW_SEED,
+            "code": CODE_VERSION,
+        }
+        return f"views-{self.backbone.name}-{_short_hash(facts)}"
+
+    def shards(self) -> Iterator[tuple[range, str]]:
+        """Give the images of each shard, with a name made of all that its views depend on."""
+        for start in range(0, len(self.images), self.shard_size):
+            rows = range(start, min(start + self.shard_size, len(self.images)))
+            contents = [self.images.fingerprint(i) for i in rows]
+            # The place counts: it names the generator of an image's views.
+            yield rows, _short_hash([start, contents, self.split.may_flip, self.is_strong])
+
+
+def plan_bank(backbone: Backbone, split: Split, *, n_random: int, is_strong: bool) -> BankPlan:
+    """Return the plan of a bank of this backbone's hidden states."""
+    size = backbone.preprocessing.image_size
+    shape = run_trunk(backbone, torch.zeros(1, 3, size, size, dtype=torch.uint8)).shape[1:]
+    return BankPlan(
+        backbone=backbone, split=split, n_random=n_random, is_strong=is_strong, hidden_shape=tuple(shape)
+    )  # fmt: skip
+
+
+def view_bank(plan: BankPlan, *, cache: Path | None, limit_gb: float, n_workers: int, progress: Progress) -> DiskBank:
+    """Return the bank, with what is missing of it computed and written first.
+
+    Without a cache folder, or with one that cannot be written, the bank lives as long as the returned object. Several
+    processes write a part each; they must share the cache folder.
+
+    Raises:
+        ResourceError: the bank would take more room than allowed, or than there is.
+        DataError: the hidden states do not fit into half precision.
+    """
+    check_bank_size(plan, limit_gb)
+    folder, is_kept = _home(plan, cache)
+    shards = list(plan.shards())
+    files = [[folder / f"{name}-{view:03d}.npy" for view in range(plan.n_views)] for _, name in shards]
+    # The first process looks: another run may be writing, and all must divide the same list.
+    missing = processes.from_first({
+        shard: [view for view, path in enumerate(paths) if not _is_whole(path, (len(rows), *plan.hidden_shape))]
+        for shard, ((rows, _), paths) in enumerate(zip(shards, files, strict=True))
+    } if processes.is_first() else None)  # fmt: skip
+    todo = [shard for shard, views in missing.items() if views]
+    n_missing = sum(len(shards[shard][0]) * len(missing[shard]) for shard in todo)
+    _check_room(plan, folder, n_missing * plan.view_bytes)
+    if todo and plan.n_bytes > SHARD_BYTES:
+        progress.tell(f"view bank: {plan.size}, in {folder}")
+    own = todo[processes.rank() :: processes.count()]
+    progress.start("features", sum(len(shards[shard][0]) for shard in own) or len(plan.images))
+    for shard in own:
+        _write_shard(plan, shards[shard][0], {view: files[shard][view] for view in missing[shard]}, n_workers, progress)
+    processes.wait()
+    progress.finish(f"{'kept in' if todo else 'taken from'} {folder} ({_size(plan.n_bytes)})" if is_kept else "")
+    bank = DiskBank(files, plan.shard_size)
+    if not is_kept:
+        weakref.finalize(bank, shutil.rmtree, folder, ignore_errors=True)
+    return bank
+
+
+def _home(plan: BankPlan, cache: Path | None) -> tuple[Path, bool]:
+    """Return the bank's folder, and whether it is kept."""
+    if cache is not None:
+        folder = cache / plan.folder_name()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _remove_leftovers(folder)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder, True
+        except OSError as error:
+            reason = f"cannot write {folder}: {error.strerror}"
+            warnings.warn(f"features are not kept for later runs: {reason} (--cache)", NngcdWarning, stacklevel=3)
+    if processes.count() > 1:
+        raise ResourceError("several processes need a cache folder that all can write: name one with --cache.")
+    return Path(tempfile.mkdtemp(prefix="nngcd-bank-")), False
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove the unfinished files of processes that were killed; a day is longer than any file takes to write."""
+    for path in folder.glob(".*.tmp"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > SECONDS_PER_DAY:
+                path.unlink()
+
+
+def check_bank_size(plan: BankPlan, limit_gb: float) -> None:
+    """Raise `ResourceError` where the bank is larger than allowed."""
+    if plan.n_bytes > limit_gb * 1e9:
+        text = f"the view bank ({plan.size}) takes more than the {limit_gb:g} GB allowed. {WAYS_OUT}"
+        raise ResourceError(f"{text}, or allow more (--bank-size).")
+
+
+def _check_room(plan: BankPlan, folder: Path, n_bytes: int) -> None:
+    """Raise `ResourceError` where what is missing of the bank is larger than the disk."""
+    free = shutil.disk_usage(folder).free
+    if n_bytes > free:
+        room = f"lacks {_size(n_bytes)}, and {folder} has {_size(free)} free"
+        raise ResourceError(f"the view bank ({plan.size}) {room}. {WAYS_OUT}, or another disk (--cache).")
+
+
+def _write_shard(plan: BankPlan, rows: range, files: dict[int, Path], n_workers: int, progress: Progress) -> None:
+    """Compute the missing views of a shard's images, and write each view's file whole."""
+    dataset = ViewDataset(
+        plan.images, plan.backbone.preprocessing, seed=VIEW_SEED, n_random=plan.n_random,
+        may_flip=plan.split.may_flip, purpose="cache", is_strong=plan.is_strong,
+    )  # fmt: skip
+    order, shape = torch.arange(rows.start, rows.stop), (len(rows), *plan.hidden_shape)
+    with ExitStack() as whole:
+        # Mapped, so that a shard need not fit into memory.
+        temporaries = [whole.enter_context(atomic(path)) for path in files.values()]
+        hidden_vm = [open_memmap(path, mode="w+", dtype=np.float16, shape=shape) for path in temporaries]
+        for path in temporaries:
+            _reserve(path)
+        start = 0
+        for views_bv in view_loader(dataset, order, batch_size=IMAGES_PER_READ, n_workers=n_workers):
+            hidden_vb = run_trunk(plan.backbone, views_bv[:, list(files)].transpose(0, 1)).half().cpu()
+            if not torch.isfinite(hidden_vb).all():
+                reason = f"the hidden states of {plan.backbone.name} do not fit into half precision"
+                raise DataError(f"{reason}, so they cannot be kept. Use --views-per-image online.")
+            for hidden_m, hidden_b in zip(hidden_vm, hidden_vb.numpy(), strict=True):
+                hidden_m[start : start + len(hidden_b)] = hidden_b
+            start += hidden_vb.shape[1]
+            progress.advance(hidden_vb.shape[1])
+        for hidden_m in hidden_vm:
+            hidden_m.flush()
+
+
+def _reserve(path: Path) -> None:
+    """Take a file's room on the disk now: a mapped file whose disk fills up kills the process without a word."""
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+
+
+def _is_whole(path: Path, shape: tuple[int, ...]) -> bool:
+    """Whether a file is there and of the right shape; a damaged one is simply computed again."""
+    try:
+        kept = np.load(path, mmap_mode="r")
+    except (OSError, ValueError, EOFError):
+        return False
+    return bool(kept.shape == shape and kept.dtype == np.float16)
+
+
+def _short_hash(facts: object) -> str:
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+
+def _size(n_bytes: float) -> str:
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:.1f} MB"
