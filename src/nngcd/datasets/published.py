@@ -14,7 +14,7 @@ from nngcd.core.errors import DataError, did_you_mean
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedSplit:
-    """Which classes of a benchmark are old.
+    """Which classes of a benchmark are old, and how many images are labelled.
 
     Args:
         name: the name of the benchmark.
@@ -22,6 +22,10 @@ class PublishedSplit:
         old_classes: sorted indices of the old classes; all others are new.
         index_meaning: what an index stands for, in words.
         source: where the split was published.
+        n_labelled: the labelled training images of Table I of the NN-GCD paper; exact where it can be recomputed.
+        n_unlabelled: the unlabelled ones.
+        n_images: all training images, where their number is known exactly.
+        counts_rounded_to: the unit the two counts are rounded to; Table I gives some in hundreds only.
         class_ids: the class behind each index, where the benchmark itself is a choice of classes (ImageNet-100).
     """
 
@@ -30,11 +34,15 @@ class PublishedSplit:
     old_classes: tuple[int, ...]
     index_meaning: str
     source: str
+    n_labelled: int
+    n_unlabelled: int
+    n_images: int | None = None
+    counts_rounded_to: int = 1
     class_ids: tuple[str, ...] = ()
 
     @property
     def fingerprint(self) -> str:
-        """The sha256 of what the split says, without its descriptions."""
+        """The sha256 of what the split says of the classes, without its descriptions and counts."""
         content = [self.name, self.n_classes, list(self.old_classes), list(self.class_ids)]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 

@@ -1,0 +1,39 @@
+"""CIFAR-10: 10 kinds of things in images of 32 pixels, the first 5 of them old."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nngcd.datasets.cifar_files import Batches, load_cifar
+from nngcd.datasets.image_files import ALLOWED_BAD, Progress
+from nngcd.datasets.split import Split, Truth
+
+BATCHES = Batches(
+    title="CIFAR-10",
+    archive="cifar-10-python.tar.gz",
+    folder="cifar-10-batches-py",
+    files=tuple(f"data_batch_{number}" for number in range(1, 6)),
+    meta="batches.meta",
+    labels_key="labels",
+    names_key="label_names",
+)
+
+
+def load(
+    root: Path | None, *, seed: int = 0, allow_bad: float = ALLOWED_BAD, on_progress: Progress | None = None
+) -> tuple[Split, Truth | None]:
+    """Return the 50,000 training images of CIFAR-10, half of the images of the 5 old classes labelled.
+
+    The official order, over which the half is drawn, is that of the batches, data_batch_1 to data_batch_5.
+
+    Args:
+        root: the folder `cifar-10-batches-py` of the official archive, the folder that holds it, or one with PNG files
+            as `train/CLASS/IMAGE.png`.
+        seed: not used; the published draw belongs to the benchmark, not to the run.
+        allow_bad: share of unreadable PNG files above which the data are refused.
+        on_progress: called with the number of PNG files checked and their total.
+
+    Raises:
+        DataError: neither form is there, a batch is not plain data, or too many PNG files are unreadable.
+    """
+    return load_cifar(root, BATCHES, name="cifar10", allow_bad=allow_bad, on_progress=on_progress)

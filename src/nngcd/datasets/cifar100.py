@@ -1,0 +1,39 @@
+"""CIFAR-100: 100 kinds of things in images of 32 pixels, the first 80 of them old."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nngcd.datasets.cifar_files import Batches, load_cifar
+from nngcd.datasets.image_files import ALLOWED_BAD, Progress
+from nngcd.datasets.split import Split, Truth
+
+BATCHES = Batches(
+    title="CIFAR-100",
+    archive="cifar-100-python.tar.gz",
+    folder="cifar-100-python",
+    files=("train",),
+    meta="meta",
+    labels_key="fine_labels",
+    names_key="fine_label_names",
+)
+
+
+def load(
+    root: Path | None, *, seed: int = 0, allow_bad: float = ALLOWED_BAD, on_progress: Progress | None = None
+) -> tuple[Split, Truth | None]:
+    """Return the 50,000 training images of CIFAR-100, half of the images of the 80 old classes labelled.
+
+    Classes are the fine ones. The official order, over which the half is drawn, is that of the file train.
+
+    Args:
+        root: the folder `cifar-100-python` of the official archive, the folder that holds it, or one with PNG files
+            as `train/CLASS/IMAGE.png`.
+        seed: not used; the published draw belongs to the benchmark, not to the run.
+        allow_bad: share of unreadable PNG files above which the data are refused.
+        on_progress: called with the number of PNG files checked and their total.
+
+    Raises:
+        DataError: neither form is there, a batch is not plain data, or too many PNG files are unreadable.
+    """
+    return load_cifar(root, BATCHES, name="cifar100", allow_bad=allow_bad, on_progress=on_progress)

@@ -1,0 +1,50 @@
+"""Herbarium 19: 683 species of flowering plants with few or many images each, 341 of them old, in a folder tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nngcd.datasets.benchmark import Listing, split_files
+from nngcd.datasets.class_folders import class_folders, images_by_class
+from nngcd.datasets.image_files import ALLOWED_BAD, Progress
+from nngcd.datasets.official_files import Layout, find_layout
+from nngcd.datasets.published import published_split
+from nngcd.datasets.split import Split, Truth
+
+_TRAINING = "small-train"
+_LAYOUT = Layout(
+    needed=(f"{_TRAINING}/",),
+    folders=("", "herbarium_19", "herbarium-2019-fgvc6"),
+    source="with small-train/CLASS/IMAGE.jpg as the Herbarium Challenge 2019 gives them (Kaggle, FGVC6)",
+)
+
+
+def load(
+    root: Path | None, *, seed: int = 0, allow_bad: float = ALLOWED_BAD, on_progress: Progress | None = None
+) -> tuple[Split, Truth | None]:
+    """Return the training images of Herbarium 19, half of the images of the 341 old classes labelled.
+
+    Classes are numbered by their folders sorted as text (0, 1, 10, 100, ...), as the published split does. The
+    official order, over which the half is drawn, is that of torchvision's ImageFolder: by class folder, sorted in
+    that way, then by file name.
+
+    Args:
+        root: the folder that holds `small-train`.
+        seed: not used; the published draw belongs to the benchmark, not to the run.
+        allow_bad: share of unreadable files above which the data are refused.
+        on_progress: called with the number of files checked and their total.
+
+    Raises:
+        DataError: the folder or some of its 683 class folders are not there, or too many images are unreadable.
+    """
+    _, folder = find_layout(root, [_LAYOUT], name="herbarium19", title="Herbarium 19")
+    names = class_folders(folder / _TRAINING, n_classes=published_split("herbarium19").n_classes)
+    found = images_by_class(folder / _TRAINING, names)
+    listing = Listing(
+        name="herbarium19",
+        file_names=found.file_names,
+        classes=found.classes,
+        class_names=names,
+        problems=found.problems,
+    )
+    return split_files(listing, folder / _TRAINING, allow_bad=allow_bad, on_progress=on_progress)

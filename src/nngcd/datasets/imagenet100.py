@@ -1,0 +1,47 @@
+"""ImageNet-100: 100 classes that the field drew from ImageNet-1k, 50 of them old, in ImageNet's folder tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nngcd.datasets.benchmark import Listing, split_files
+from nngcd.datasets.class_folders import images_by_class
+from nngcd.datasets.image_files import ALLOWED_BAD, Progress
+from nngcd.datasets.official_files import Layout, find_layout
+from nngcd.datasets.published import published_split
+from nngcd.datasets.split import Split, Truth
+
+
+def load(
+    root: Path | None, *, seed: int = 0, allow_bad: float = ALLOWED_BAD, on_progress: Progress | None = None
+) -> tuple[Split, Truth | None]:
+    """Return the training images of the 100 classes, half of the images of the 50 old ones labelled.
+
+    The official order, over which the half is drawn, is that of torchvision's ImageFolder: by class folder, then by
+    file name. Other classes in the tree are left alone, so ImageNet-1k serves as it is, and so does a cut of it.
+
+    Args:
+        root: the folder that holds `train/n01443537/*.JPEG` and so on, or that `train` itself.
+        seed: not used; the published draw belongs to the benchmark, not to the run.
+        allow_bad: share of unreadable files above which the data are refused.
+        on_progress: called with the number of files checked and their total.
+
+    Raises:
+        DataError: a class folder is not there, or too many images are unreadable.
+    """
+    class_ids = published_split("imagenet100").class_ids
+    layout = Layout(
+        needed=tuple(f"{class_id}/" for class_id in class_ids),
+        folders=("", "train", "ILSVRC/Data/CLS-LOC/train"),
+        source="a folder of images per class, as in ImageNet-1k (ILSVRC2012_img_train.tar)",
+    )
+    _, folder = find_layout(root, [layout], name="imagenet100", title="ImageNet-100")
+    found = images_by_class(folder, class_ids)
+    listing = Listing(
+        name="imagenet100",
+        file_names=found.file_names,
+        classes=found.classes,
+        class_names=class_ids,
+        problems=found.problems,
+    )
+    return split_files(listing, folder, allow_bad=allow_bad, on_progress=on_progress)
