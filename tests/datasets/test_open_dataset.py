@@ -4,13 +4,14 @@ import pytest
 from nngcd.core.components import component_names
 from nngcd.core.errors import DataError, UserError
 from nngcd.datasets import open_dataset
+from nngcd.datasets.published import published_names
 from nngcd.datasets.reading import Config
 
 
 def test_components_are_found_and_parts_are_not():
     names = component_names("nngcd.datasets", "load")
-    assert {"folder", "manifest", "arrays", "digits", "cub"} <= set(names)
-    assert not {"split", "image_files", "published", "labels", "file_tree"} & set(names)
+    assert {"folder", "manifest", "arrays", "digits", *published_names()} <= set(names)
+    assert not {"split", "image_files", "published", "labels", "file_tree", "benchmark", "cifar_files"} & set(names)
 
 
 def test_paths_are_recognised(birds, tmp_path):

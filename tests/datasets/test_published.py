@@ -5,6 +5,15 @@ import pytest
 from nngcd.core.errors import DataError
 from nngcd.datasets.published import published_names, published_split
 
+TABLE_1 = {
+    "cifar10": ("12.5K", "37.5K"),
+    "cifar100": ("20.0K", "30.0K"),
+    "cub": ("1.5K", "4.5K"),
+    "fgvc_aircraft": ("1.7K", "5.0K"),
+    "herbarium19": ("8.9K", "25.4K"),
+    "imagenet100": ("31.9K", "95.3K"),
+    "stanford_cars": ("2.0K", "6.1K"),
+}
 COUNTS = {
     "cifar10": (10, 5),
     "cifar100": (100, 80),
@@ -25,6 +34,14 @@ def test_every_benchmark_has_its_published_counts(name):
     assert split.source.endswith(".") and split.index_meaning
 
 
+@pytest.mark.parametrize("name", COUNTS)
+def test_the_numbers_of_images_are_those_of_table_1(name):
+    split = published_split(name)
+    assert (f"{split.n_labelled / 1000:.1f}K", f"{split.n_unlabelled / 1000:.1f}K") == TABLE_1[name]
+    if split.counts_rounded_to == 1:
+        assert split.n_labelled + split.n_unlabelled == split.n_images
+
+
 def test_all_seven_are_there_and_a_wrong_name_gets_a_suggestion():
     assert published_names() == tuple(COUNTS)
     with pytest.raises(DataError, match="Did you mean 'cifar10'"):
@@ -42,5 +59,6 @@ def test_known_members_of_the_splits():
 def test_the_fingerprint_sees_the_classes_and_not_the_words():
     split = published_split("cub")
     assert split.fingerprint == dataclasses.replace(split, source="elsewhere").fingerprint
+    assert split.fingerprint == dataclasses.replace(split, n_labelled=1).fingerprint
     assert split.fingerprint != dataclasses.replace(split, old_classes=split.old_classes[1:]).fingerprint
     assert len({published_split(name).fingerprint for name in COUNTS}) == 7

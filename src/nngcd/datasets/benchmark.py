@@ -106,8 +106,8 @@ def _assemble(
 
 def _warn_if_incomplete(split: Split, published: PublishedSplit) -> None:
     found, expected = (split.n_labelled, split.n_unlabelled), (published.n_labelled, published.n_unlabelled)
-    # A rounded number stands for all that round to it: half the unit to each side, and nothing when the unit is 1.
-    tolerance = published.counts_rounded_to // 2
+    # Table I does not say whether it rounds or cuts, so less than one unit to each side is right; of 1, nothing.
+    tolerance = published.counts_rounded_to - 1
     is_near = all(abs(one - other) <= tolerance for one, other in zip(found, expected, strict=True))
     if is_near and published.n_images in (None, len(split)):
         return
