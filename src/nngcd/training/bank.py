@@ -72,7 +72,8 @@ class DiskBank:
         hidden_b: Tensor | None = None
         places = {file: (file_b == file).nonzero().flatten() for file in torch.unique(file_b).tolist()}
         for file, place_m in places.items():
-            self._announce(*divmod(file, self.n_views), row_b[place_m].tolist())
+            shard, view = divmod(file, self.n_views)
+            self._announce(shard, view, row_b[place_m].tolist())
         for file, place_m in places.items():
             hidden_m = self._mapped(*divmod(file, self.n_views)).index_select(0, row_b[place_m])
             if hidden_b is None:
@@ -86,8 +87,8 @@ class DiskBank:
         if not hasattr(os, "posix_fadvise"):
             return
         path, hidden_n = self.files[shard][view], self._mapped(shard, view)
-        size = hidden_n[0].nbytes
-        start = path.stat().st_size - hidden_n.nbytes
+        size = hidden_n[0].numel() * hidden_n.element_size()
+        start = path.stat().st_size - len(hidden_n) * size
         with path.open("rb", buffering=0) as file:
             for row in rows:
                 os.posix_fadvise(file.fileno(), start + row * size, size, os.POSIX_FADV_WILLNEED)
