@@ -66,7 +66,7 @@ class DiskBank:
         return len(self.files[0])
 
     def take(self, image_b: Tensor, view_b: Tensor) -> Tensor:
-        """Return the hidden state of view `view_b` of image `image_b`, for each b: one read per file, not per image."""
+        """Return the hidden state of view `view_b` of image `image_b`, for each b: one copy per file."""
         shard_b, row_b = image_b // self.shard_size, image_b % self.shard_size
         file_b = shard_b * self.n_views + view_b
         hidden_b: Tensor | None = None
