@@ -27,6 +27,7 @@ from torch import Tensor
 
 from measuring import Target, begin, end, fastest, parser_with_targets
 from nngcd.backbones import load_backbone
+from nngcd.backbones.class_token import class_token_output
 from nngcd.core.progress import Progress
 from nngcd.datasets.arrays import from_arrays
 from nngcd.methods.contract import Batch, Moment, Overview
@@ -70,7 +71,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         small, large = (Setup(sizes, Path(folder) / str(n), n) for n in (sizes.bank_images, 2 * sizes.bank_images))
         reference = TwoPasses(sizes)
-        two_passes, trunk, writing, from_bank, warm, warm_larger, part = fastest(
+        hidden_btd = torch.randn(2 * sizes.reference_images, *small.hidden_shape)
+        two_passes, trunk, writing, from_bank, warm, warm_larger, part, whole_block, short_block = fastest(
             lambda: reference.step(views_bv),
             lambda: run_trunk(small.model.backbone, views_bv),
             lambda: extract(small.model, sizes.reference_images),
@@ -78,6 +80,8 @@ def main() -> None:
             partial(small.train, is_cold=False),
             partial(large.train, is_cold=False),
             small.profile,
+            lambda: small.block(hidden_btd)[:, :1].sum().backward(),
+            lambda: class_token_output(small.block, hidden_btd).sum().backward(),
             n_rounds=sizes.n_rounds,
             is_wall=True,  # reading from the disk is part of it
         )
@@ -90,6 +94,8 @@ def main() -> None:
     print(f"  two passes, as published {two_passes:.1f} s, online {online:.1f} s, from the bank {from_bank:.2f} s")
     print(f"  (two passes and the online step's trunk scaled from {sizes.reference_images} images)")
     print(f"  of a step from the bank: heads, loss and optimiser {head:.2f} s, the rest is reading and the last block")
+    print(f"  the last block alone, {len(hidden_btd)} views: timm's {1000 * whole_block:.0f} ms, "
+          f"the class token only {1000 * short_block:.0f} ms")  # fmt: skip
     print(
         f"  writing the bank {1 / extraction:.0f} views/s; a whole run of {RUN_IMAGES:,} images, {RUN_EPOCHS} epochs:"
     )
@@ -126,8 +132,8 @@ def make_labels(n: int) -> np.ndarray:
 def extract(model: Model, n_images: int) -> None:
     """Write the centre view and two random ones of some images into a bank."""
     images = np.zeros((n_images, 256, 256, 3), dtype=np.uint8)
-    plan = plan_bank(model.backbone, from_arrays(images), n_random=2, is_strong=False)
-    view_bank(plan, cache=None, limit_gb=10, n_workers=0, progress=Progress())
+    plan = plan_bank(model.backbone, from_arrays(images), n_random=2, is_strong=False, limit_gb=10)
+    view_bank(plan, cache=None, n_workers=0, progress=Progress())
 
 
 class TwoPasses:
@@ -161,8 +167,9 @@ class Setup:
 
     def __init__(self, sizes: Sizes, folder: Path, n_images: int) -> None:
         self.sizes, self.model = sizes, make_model(sizes)
-        tokens, width = run_trunk(self.model.backbone, torch.zeros(1, 3, SIZE, SIZE, dtype=torch.uint8)).shape[1:]
-        self.files = write_bank(folder, n_images, (tokens, width))
+        self.block = self.model.backbone.tail.network.blocks[-1]
+        self.hidden_shape = run_trunk(self.model.backbone, torch.zeros(1, 3, SIZE, SIZE, dtype=torch.uint8)).shape[1:]
+        self.files = write_bank(folder, n_images, self.hidden_shape)
         self.n_images = n_images
 
     def train(self, *, is_cold: bool = True) -> None:

@@ -30,7 +30,7 @@ from nngcd.methods.contract import BaseMethod, Overview
 from nngcd.results import name_clusters, with_decisions
 from nngcd.settings import Settings
 from nngcd.training.bank import Bank, MemoryBank
-from nngcd.training.bank_writing import BankPlan, check_bank_size, plan_bank, view_bank
+from nngcd.training.bank_writing import BankPlan, plan_bank, view_bank
 from nngcd.training.extraction import centre_features, run_tail
 from nngcd.training.launching import launch
 from nngcd.training.learner import Learner
@@ -101,10 +101,8 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
 def _plan(split: Split, chosen: ViewsConfig, backbone: Backbone, *, only_centre: bool) -> BankPlan | None:
     if split.images is None or chosen.n_kept is None:
         return None
-    is_strong = chosen.recipe == "strong+weak"
-    plan = plan_bank(backbone, split, n_random=0 if only_centre else chosen.n_kept, is_strong=is_strong)
-    check_bank_size(plan, chosen.bank_gb)
-    return plan
+    n_random, is_strong = 0 if only_centre else chosen.n_kept, chosen.recipe == "strong+weak"
+    return plan_bank(backbone, split, n_random=n_random, is_strong=is_strong, limit_gb=chosen.bank_gb)
 
 
 def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | None, progress: Progress) -> None:
@@ -207,7 +205,7 @@ def kept_views(job: Job, *, cache: Path | None, progress: Progress) -> Bank | No
     if job.plan is None:
         return None
     n_workers = choose_workers(job.settings.workers)
-    return view_bank(job.plan, cache=cache, limit_gb=chosen.bank_gb, n_workers=n_workers, progress=progress)
+    return view_bank(job.plan, cache=cache, n_workers=n_workers, progress=progress)
 
 
 def _learner(model: Model, settings: Settings) -> Learner:

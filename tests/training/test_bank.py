@@ -58,8 +58,8 @@ class Watching(Progress):
 
 def make(backbone, split, cache, n_random=2, *, is_strong=False, limit_gb=1.0, progress=None):
     progress = progress or Watching()
-    plan = plan_bank(backbone, split, n_random=n_random, is_strong=is_strong)
-    return view_bank(plan, cache=cache, limit_gb=limit_gb, n_workers=0, progress=progress), progress.n_images
+    plan = plan_bank(backbone, split, n_random=n_random, is_strong=is_strong, limit_gb=limit_gb)
+    return view_bank(plan, cache=cache, n_workers=0, progress=progress), progress.n_images
 
 
 def everything(bank):
@@ -127,11 +127,11 @@ def test_an_image_that_is_gone_is_named(backbone, tmp_path, rng, n_workers):
         pixels = rng.integers(0, 255, size=(40, 40, 3)).astype(np.uint8)
         Image.fromarray(pixels).save(folder / ("a" if i < 2 else ".") / f"{i}.png")
     split, _ = open_dataset(str(folder))
-    plan = plan_bank(backbone, split, n_random=1, is_strong=False)
+    plan = plan_bank(backbone, split, n_random=1, is_strong=False, limit_gb=1)
     list(plan.shards())
     (folder / "3.png").unlink()
     with pytest.raises(DataError, match=r"^cannot open image '.*3\.png': No such file.*--resume when it is back\.$"):
-        view_bank(plan, cache=tmp_path / "cache", limit_gb=1, n_workers=n_workers, progress=Progress())
+        view_bank(plan, cache=tmp_path / "cache", n_workers=n_workers, progress=Progress())
 
 
 def test_a_batch_is_taken_in_its_order_also_across_files(backbone, pictures, tmp_path, small_shards):
@@ -274,8 +274,8 @@ bank.SHARD_IMAGES = 4
 torch.manual_seed(0)
 backbone = load_backbone("resnet18", pretrained=False, image_size=32)
 pictures = from_arrays(np.random.default_rng(0).integers(0, 255, size=(20, 40, 40, 3)).astype(np.uint8))
-plan = bank.plan_bank(backbone, pictures, n_random=2, is_strong=False)
-made = bank.view_bank(plan, cache=Path(sys.argv[1]), limit_gb=1, n_workers=0, progress=Progress())
+plan = bank.plan_bank(backbone, pictures, n_random=2, is_strong=False, limit_gb=1)
+made = bank.view_bank(plan, cache=Path(sys.argv[1]), n_workers=0, progress=Progress())
 print(float(made.take(torch.arange(20), torch.arange(20) % 3).double().sum()))
 """,
         encoding="utf-8",

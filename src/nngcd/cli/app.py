@@ -48,9 +48,10 @@ def start(
 
     Try it now:  nngcd demo
     """
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1 and "TORCHELASTIC_RUN_ID" in os.environ:
-        if context.invoked_subcommand != "fit":
-            raise UserError(f"only `fit` runs in several processes; start `nngcd {context.invoked_subcommand}` alone.")
+    # As `core.processes.is_launched`, without waiting seconds for torch.
+    is_launched = "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ["WORLD_SIZE"]) > 1
+    if is_launched and context.invoked_subcommand != "fit":
+        raise UserError(f"only `fit` runs in several processes; start `nngcd {context.invoked_subcommand}` alone.")
 
 
 def main() -> None:

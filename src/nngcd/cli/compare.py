@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, cast, get_args
 
 import typer
 
@@ -41,7 +41,7 @@ def compare(
         pairs = [{"name": name, "gain": gain, "seeds": n} for name, gain, n in differences]
         say_json({"rows": table, "best": rows[-1].name, "gains": pairs})
         return
-    say(as_table(rows, "latex" if form == "latex" else "csv" if form == "csv" else "md"))
+    say(as_table(rows, cast(Format, form)))
     if form == "md":
         say(f"\n{summaries[0]['scores']['protocol']}; {summaries[0]['scores']['n_scored']:,} images")
         for name, gain, n in differences:

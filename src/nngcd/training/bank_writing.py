@@ -100,26 +100,31 @@ class BankPlan:
             yield rows, _short_hash([start, contents, self.split.may_flip, self.is_strong])
 
 
-def plan_bank(backbone: Backbone, split: Split, *, n_random: int, is_strong: bool) -> BankPlan:
-    """Return the plan of a bank of this backbone's hidden states."""
+def plan_bank(backbone: Backbone, split: Split, *, n_random: int, is_strong: bool, limit_gb: float) -> BankPlan:
+    """Return the plan of a bank of this backbone's hidden states.
+
+    Raises:
+        ResourceError: the bank would take more room than allowed.
+    """
     size = backbone.preprocessing.image_size
-    shape = run_trunk(backbone, torch.zeros(1, 3, size, size, dtype=torch.uint8)).shape[1:]
-    return BankPlan(
-        backbone=backbone, split=split, n_random=n_random, is_strong=is_strong, hidden_shape=tuple(shape)
-    )  # fmt: skip
+    shape = tuple(run_trunk(backbone, torch.zeros(1, 3, size, size, dtype=torch.uint8)).shape[1:])
+    plan = BankPlan(backbone=backbone, split=split, n_random=n_random, is_strong=is_strong, hidden_shape=shape)
+    if plan.n_bytes > limit_gb * 1e9:
+        text = f"the view bank ({plan.size}) takes more than the {limit_gb:g} GB allowed. {WAYS_OUT}"
+        raise ResourceError(f"{text}, or allow more (--bank-size).")
+    return plan
 
 
-def view_bank(plan: BankPlan, *, cache: Path | None, limit_gb: float, n_workers: int, progress: Progress) -> DiskBank:
+def view_bank(plan: BankPlan, *, cache: Path | None, n_workers: int, progress: Progress) -> DiskBank:
     """Return the bank, with what is missing of it computed and written first.
 
     Without a cache folder, or with one that cannot be written, the bank lives as long as the returned object. Several
     processes write a part each; they must share the cache folder.
 
     Raises:
-        ResourceError: the bank would take more room than allowed, or than there is.
+        ResourceError: the bank would take more room than there is.
         DataError: the hidden states do not fit into half precision.
     """
-    check_bank_size(plan, limit_gb)
     folder, is_kept = _home(plan, cache)
     shards = list(plan.shards())
     files = [[folder / f"{name}-{view:03d}.npy" for view in range(plan.n_views)] for _, name in shards]
@@ -168,13 +173,6 @@ def _remove_leftovers(folder: Path) -> None:
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > SECONDS_PER_DAY:
                 path.unlink()
-
-
-def check_bank_size(plan: BankPlan, limit_gb: float) -> None:
-    """Raise `ResourceError` where the bank is larger than allowed."""
-    if plan.n_bytes > limit_gb * 1e9:
-        text = f"the view bank ({plan.size}) takes more than the {limit_gb:g} GB allowed. {WAYS_OUT}"
-        raise ResourceError(f"{text}, or allow more (--bank-size).")
 
 
 def _check_room(plan: BankPlan, folder: Path, n_bytes: int) -> None:
