@@ -11,7 +11,7 @@ from nngcd.cli import options
 from nngcd.cli.display import say, say_json
 from nngcd.core.errors import ConfigError, DataError
 
-Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Finished run folders of one data set.")]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Finished run folders of one data set.")]
 
 
 def compare(

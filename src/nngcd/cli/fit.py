@@ -10,7 +10,7 @@ import typer
 from nngcd.cli import options
 from nngcd.core.errors import ConfigError
 
-VIEWS_HELP = "Random views kept of each image, or new ones every epoch. (default: 2, 10, online by effort)"
+VIEWS_HELP = "Random views kept of each image, or new ones every epoch. (default: quick 2, normal 10, full online)"
 BACKBONE_HELP = (
     "efficientnet_lite0, _lite1, _lite2, any timm model, or a pre-training of the paper: "
     "dino, dinov2, mae, ibot, mocov3, sam, deit, deit3, clip, supervised-1k, supervised-22k."

@@ -37,7 +37,7 @@ def k_curve(estimate: KEstimate) -> str:
         *(_text(x(tick), HEIGHT - BOTTOM + 18, f"{tick:g}", anchor="middle") for tick in x.ticks(whole=True)),
         *(_text(LEFT - 8, y(tick) + 4, f"{tick:.3g}", anchor="end") for tick in y.ticks()),
         _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, "number of categories K", anchor="middle"),
-        _text(LEFT - 8, TOP - 6, "score", anchor="end"),
+        _text(LEFT - 8, TOP - 14, "score", anchor="end"),
     ]
     label = escape(title, quote=True)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
