@@ -21,6 +21,7 @@ from nngcd.core import processes
 from nngcd.core.components import find_component
 from nngcd.core.device import choose_device, choose_precision, choose_workers
 from nngcd.core.errors import ConfigError
+from nngcd.core.memory import forget_peak
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.seeds import derive, torch_generator
@@ -111,6 +112,7 @@ def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | Non
     Of several processes the first one writes.
     """
     started = time.perf_counter()
+    forget_peak()
     split, settings = job.split, job.settings
     _LOG.info("%s: %d images, %d labelled in %d classes", split.name, len(split), split.n_labelled, split.n_old)
     if processes.is_first():

@@ -14,6 +14,7 @@ from nngcd.clustering.estimate_k import KEstimate
 from nngcd.core.environment import environment, now
 from nngcd.core.errors import DataError
 from nngcd.core.files import read_json, read_table, write_json, write_table, write_tensors, write_text, write_yaml
+from nngcd.core.memory import peak_gb
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.split import Split, Truth
 from nngcd.figures.k_curve import k_curve
@@ -100,6 +101,7 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
         "split_hash": split.fingerprint,
         **describe(split, read_table(run.results)),
         "seconds": round(seconds, 1),
+        "peak_gb": peak_gb(),
         "finished": now(),
     }
     if truth is not None:
