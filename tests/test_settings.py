@@ -1,13 +1,20 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
+import yaml
 
+import nngcd
 from nngcd import views
+from nngcd.core.components import component_names
 from nngcd.core.config import field_docs
 from nngcd.core.errors import ConfigError, UserError
+from nngcd.datasets.published import published_names
 from nngcd.settings import Settings, resolve, to_values
+
+RECIPES = sorted((Path(nngcd.__file__).parent / "recipes").glob("*/*.yaml"))
 
 
 def test_every_setting_is_described():
@@ -39,6 +46,41 @@ def test_official_settings_are_those_of_the_authors_scripts():
         assert found == pytest.approx(expected), dataset
         assert (s.loss.sparse_l1_share, s.training.weight_decay, s.views.recipe) == (0.6, 5e-5, "random+centre")
         assert (s.loss.teacher_momentum_form, s.loss.teacher_start) == ("mugcd", "random")
+        assert (s.loss.teacher_momentum_start, s.loss.teacher_momentum_end) == (0.7, 0.999)
+        assert (s.loss.nce_mean, s.loss.nce_deviation, s.loss.supcon_temperature) == (0.1, 1.0, 0.07)
+        assert (s.loss.student_temperature, s.loss.teacher_temperature_start) == (0.1, 0.07)
+        assert (s.loss.teacher_temperature, s.loss.teacher_warmup_epochs) == (0.04, 30)
+        assert (s.training.batch_size, s.training.momentum, s.training.final_learning_rate) == (128, 0.9, 1e-3)
+
+
+@pytest.mark.parametrize("method", ["nngcd", "simgcd"])
+def test_default_losses_of_every_benchmark_are_the_authors(method):
+    names = {"supervised_weight", "entropy_weight", "contrastive_temperature", "sparse_weight", "sparse_l1_share"}
+    for dataset in published_names():
+        ours, theirs = (
+            to_values(resolve({"method": method, "preset": preset, "dataset": dataset, "effort": "full"}))["loss"]
+            for preset in ("default", "official")
+        )
+        assert all(ours[name] == theirs[name] for name in names & set(theirs)), dataset
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_every_recipe_resolves_for_every_data_set(path):
+    own = yaml.safe_load(path.read_text(encoding="utf-8")).get("datasets", {})
+    assert set(own) <= set(published_names())
+    for dataset in (*published_names(), "digits"):
+        values = {"method": path.parent.name, "preset": path.stem, "dataset": dataset, "effort": "full"}
+        found = to_values(resolve(values))
+        for group, expected in own.get(dataset, {}).items():
+            assert found[group] == found[group] | expected, dataset
+
+
+def test_every_method_that_trains_has_a_default_and_a_paper_recipe():
+    methods = set(component_names("nngcd.methods", "Method")) - {"kmeans"}
+    for preset in ("default", "paper"):
+        assert {path.parent.name for path in RECIPES if path.stem == preset} == methods
+    # muGCD has no public code.
+    assert {path.parent.name for path in RECIPES if path.stem == "official"} == methods - {"mugcd"}
 
 
 @pytest.mark.parametrize(("effort", "per_image"), [("quick", 4), ("normal", "online"), ("full", "online")])

@@ -33,7 +33,7 @@ from nngcd.methods.contract import Batch, Moment, Overview, Task
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config(simgcd.Config):
-    """NN-GCD's settings; defaults are the paper's (section V), ambiguities resolved as docs/paper.md says."""
+    """NN-GCD's settings; defaults are the paper's (section VI), ambiguities resolved as docs/paper.md says."""
 
     contrastive_temperature: float = 0.5
     """Temperature of the unsupervised contrastive loss (tau); kept when NMF NCE is switched off for an ablation."""
