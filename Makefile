@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test check bench format clean
+.PHONY: setup demo test check bench bench-smoke format clean
 
 setup: $(STAMP)
 
@@ -30,6 +30,9 @@ check: setup ## the fast path: style, types and the tests that take seconds
 
 bench: setup ## the short benchmarks, into benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/bench.py
+
+bench-smoke: setup ## every method on miniature copies of the seven benchmarks: does everything run?
+	$(BIN)/python benchmarks/smoke.py
 
 format: setup
 	$(BIN)/ruff format .

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from nngcd.cli import main
 from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.split import Split
 
@@ -51,3 +53,17 @@ def image_folder(tmp_path, rng) -> Path:
         for i in range(6):
             paint(root / "_unlabelled" / f"{name}_{i}.png", colour)
     return root
+
+
+@pytest.fixture
+def nngcd(monkeypatch, capsys):
+    """Run a command in this process; return its exit code, standard output and standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["nngcd", *(str(a) for a in arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        captured = capsys.readouterr()
+        return exit_.value.code or 0, captured.out, captured.err
+
+    return run

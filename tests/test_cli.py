@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from nngcd.cli import main
 from nngcd.cli.app import app
 from nngcd.cli.options import seed_range
 
@@ -28,22 +27,8 @@ def arrays(blobs, tmp_path):
     return tmp_path / "blobs.npz"
 
 
-@pytest.fixture
-def nngcd(monkeypatch, capsys):
-    """Run a command in this process; return its exit code, standard output and standard error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["nngcd", *(str(a) for a in arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        captured = capsys.readouterr()
-        return exit_.value.code or 0, captured.out, captured.err
-
-    return run
-
-
 def test_every_command_has_help_with_an_example():
-    for command in ("demo", "fit", "predict", "estimate-k", "evaluate", "compare", "doctor"):
+    for command in ("demo", "fit", "predict", "estimate-k", "evaluate", "compare", "bench", "study", "doctor"):
         result = CliRunner().invoke(app, [command, "--help"])
         assert result.exit_code == 0
         assert f"nngcd {command}" in result.output

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import csv
-import io
-
 import pytest
 
-from nngcd.bench.comparison import as_table, paired_differences, rows_of
+from nngcd.bench.comparison import HEAD, paired_differences, rows_of
 from nngcd.core.errors import DataError
 
 
@@ -58,15 +55,13 @@ def test_what_cannot_be_compared_is_refused(summaries, message):
         rows_of(summaries)
 
 
-def test_forms_of_the_table():
+def test_a_row_of_the_table():
     rows = rows_of([*THREE, *TWO])
-    assert (
-        as_table(rows, "md").splitlines()[2]
-        == "| simgcd | 49.5 ± 2.1 | 59.5 ± 2.1 | 44.5 ± 2.1 | 50.0 ± 0.0 | 0 1 | 15 |"
-    )
-    cells = list(csv.reader(io.StringIO(as_table(rows, "csv"))))
-    assert cells[0][:3] == ["method", "All", "Old"]
-    assert cells[2][:2] == ["nngcd", "55.0 ± 5.0"]
-    latex = as_table(rows, "latex")
-    assert r"nngcd & 55.0 $\pm$ 5.0 & " in latex
-    assert latex.endswith(r"\end{tabular}")
+    assert rows[0].cells == ["simgcd", "49.5 ± 2.1", "59.5 ± 2.1", "44.5 ± 2.1", "50.0 ± 0.0", "0 1", "15", "-"]
+    assert len(HEAD) == len(rows[0].cells)
+
+
+def test_the_memory_is_the_most_any_run_needed_and_that_of_the_gpu_if_there_is_one():
+    ram = [summary("nngcd", 0, 1.0, peak_gb={"ram": 2.0}), summary("nngcd", 1, 1.0, peak_gb={"ram": 3.0})]
+    assert rows_of(ram)[0].peak_gb == 3.0
+    assert rows_of([summary("nngcd", 0, 1.0, peak_gb={"ram": 9.0, "gpu": 4.0})])[0].cells[-1] == "4.0"

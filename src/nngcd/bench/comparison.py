@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
-from typing import Any, Literal
+from typing import Any
 
 from nngcd.core.errors import DataError
 
-Format = Literal["md", "csv", "latex"]
 Summary = Mapping[str, Any]
 """The content of a run's summary.json."""
 SCORES = ("All", "Old", "New", "NMI")
+HEAD = ("method", *SCORES, "seeds", "seconds a run", "peak GB")
 SETTINGS = ("method", "backbone", "effort", "preset", "k")
 """What makes runs different rows of a table; runs that differ in their seed only are one row."""
 
@@ -29,11 +27,23 @@ class Row:
     """By seed, then by name; None for a score of no images."""
     seconds: float
     """Of a run, on average."""
+    peak_gb: float | None
+    """The most memory a run needed, of the GPU if there is one; None when older versions wrote the runs."""
+
+    def values(self, score: str) -> list[float]:
+        """Return a score of every seed that has it."""
+        return [value for scores in self.scores.values() if (value := scores[score]) is not None]
 
     def cell(self, score: str) -> str:
         """Return mean ± deviation of a score over the seeds."""
-        values = [scores[score] for scores in self.scores.values()]
-        return spread([value for value in values if value is not None])
+        return spread(self.values(score))
+
+    @property
+    def cells(self) -> list[str]:
+        """The row of a table with the columns `HEAD`."""
+        peak = "-" if self.peak_gb is None else f"{self.peak_gb:.1f}"
+        seeds = " ".join(str(seed) for seed in self.scores)
+        return [self.name, *(self.cell(score) for score in SCORES), seeds, f"{self.seconds:.0f}", peak]
 
     @property
     def accuracy(self) -> dict[int, float]:
@@ -54,6 +64,17 @@ def rows_of(summaries: Sequence[Summary]) -> list[Row]:
     Raises:
         DataError: the runs cannot be compared: no scores, other images or labels, or one seed twice.
     """
+    check_comparable(summaries)
+    shown = [name for name in SETTINGS if name == "method" or len({summary[name] for summary in summaries}) > 1]
+    groups: dict[tuple[Any, ...], list[Summary]] = defaultdict(list)
+    for summary in summaries:
+        groups[tuple(summary[name] for name in shown)].append(summary)
+    rows = [row_of(_name(shown, values), group) for values, group in groups.items()]
+    return sorted(rows, key=lambda row: mean(row.accuracy.values()))
+
+
+def check_comparable(summaries: Sequence[Summary]) -> None:
+    """Raise `DataError` unless all runs have scores, on the same images and labels."""
     for summary in summaries:
         if "scores" not in summary:
             what = f"{summary['method']} with seed {summary['seed']}"
@@ -62,23 +83,27 @@ def rows_of(summaries: Sequence[Summary]) -> list[Row]:
         counts = sorted({f"{s['n_labelled']:,} of {s['n_images']:,} images labelled" for s in summaries})
         detail = f" ({'; '.join(counts)})" if len(counts) > 1 else ""
         raise DataError(f"the runs have different images or labels{detail}, so their scores cannot be compared.")
-    shown = [name for name in SETTINGS if name == "method" or len({summary[name] for summary in summaries}) > 1]
-    groups: dict[tuple[Any, ...], list[Summary]] = defaultdict(list)
-    for summary in summaries:
-        groups[tuple(summary[name] for name in shown)].append(summary)
-    rows = [_row(shown, values, group) for values, group in groups.items()]
-    return sorted(rows, key=lambda row: mean(row.accuracy.values()))
 
 
-def _row(shown: Sequence[str], values: Sequence[Any], group: Sequence[Summary]) -> Row:
-    others = [f"{name} {value}" for name, value in zip(shown[1:], values[1:], strict=True)]
-    name = ", ".join([str(values[0]), *others])
+def row_of(name: str, group: Sequence[Summary]) -> Row:
+    """Return the row of runs that differ in their seed only.
+
+    Raises:
+        DataError: one seed is there twice.
+    """
     seeds = [summary["seed"] for summary in group]
     if len(set(seeds)) < len(seeds):
         twice = next(seed for seed in seeds if seeds.count(seed) > 1)
         raise DataError(f"there are two runs of {name} with seed {twice}; leave one out.")
     ordered = sorted(group, key=lambda summary: summary["seed"])
-    return Row(name, {s["seed"]: _scores(s) for s in ordered}, mean(s["seconds"] for s in group))
+    peaks = [max(summary["peak_gb"].values()) if "gpu" not in summary["peak_gb"] else summary["peak_gb"]["gpu"]
+             for summary in group if summary.get("peak_gb")]  # fmt: skip
+    scores = {summary["seed"]: _scores(summary) for summary in ordered}
+    return Row(name, scores, mean(summary["seconds"] for summary in group), max(peaks, default=None))
+
+
+def _name(shown: Sequence[str], values: Sequence[Any]) -> str:
+    return ", ".join([str(values[0]), *(f"{name} {value}" for name, value in zip(shown[1:], values[1:], strict=True))])
 
 
 def _scores(summary: Summary) -> dict[str, float | None]:
@@ -98,24 +123,3 @@ def paired_differences(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
             gains = [best.accuracy[seed] - row.accuracy[seed] for seed in seeds]
             found.append((row.name, spread(gains), len(seeds)))
     return found
-
-
-def as_table(rows: Sequence[Row], form: Format) -> str:
-    """Return the rows as a Markdown, CSV or LaTeX table."""
-    head = ["method", *SCORES, "seeds", "seconds a run"]
-    lines = [[row.name, *(row.cell(score) for score in SCORES), _seeds(row), f"{row.seconds:.0f}"] for row in rows]
-    if form == "csv":
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([head, *lines])
-        return text.getvalue().rstrip("\n")
-    if form == "latex":
-        escaped = [[cell.replace("_", r"\_").replace("±", r"$\pm$") for cell in line] for line in [head, *lines]]
-        body = [" & ".join(line) + r" \\" for line in escaped]
-        return "\n".join([rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}", r"\hline", body[0], r"\hline", *body[1:],
-                          r"\hline", r"\end{tabular}"])  # fmt: skip
-    rule = "|" + "---|" * len(head)
-    return "\n".join([f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(line)} |" for line in lines)])
-
-
-def _seeds(row: Row) -> str:
-    return " ".join(str(seed) for seed in row.scores)

@@ -23,7 +23,8 @@ def compare(
 
     Example:  nngcd compare runs/cub/*
     """
-    from nngcd.bench.comparison import Format, as_table, paired_differences, rows_of
+    from nngcd.bench.comparison import HEAD, paired_differences, rows_of
+    from nngcd.bench.tables import Format, as_table
     from nngcd.core.files import read_json
     from nngcd.core.run_folder import RunFolder
 
@@ -41,7 +42,7 @@ def compare(
         pairs = [{"name": name, "gain": gain, "seeds": n} for name, gain, n in differences]
         say_json({"rows": table, "best": rows[-1].name, "gains": pairs})
         return
-    say(as_table(rows, cast(Format, form)))
+    say(as_table(HEAD, [row.cells for row in rows], cast(Format, form)))
     if form == "md":
         say(f"\n{summaries[0]['scores']['protocol']}; {summaries[0]['scores']['n_scored']:,} images")
         for name, gain, n in differences:

@@ -17,7 +17,7 @@ METHODS = {"kmeans": "k-means", "nngcd": "NN-GCD"}
 
 
 def demo(
-    seeds: Annotated[str, typer.Option(help="Seeds to run, for example 0-2 for mean and deviation.")] = "0",
+    seeds: options.Seeds = "0",
     out: Annotated[Path, typer.Option(help="Where the run folders go.")] = Path("nngcd-demo"),
     json: options.Json = False,
     quiet: options.Quiet = False,

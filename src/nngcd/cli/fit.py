@@ -11,27 +11,20 @@ from nngcd.cli import options
 from nngcd.core.errors import ConfigError
 
 VIEWS_HELP = "Random views kept of each image, or new ones every epoch. (default: quick 2, normal 10, full online)"
-BACKBONE_HELP = (
-    "efficientnet_lite0, _lite1, _lite2, any timm model, or a pre-training of the paper: "
-    "dino, dinov2, mae, ibot, mocov3, sam, deit, deit3, clip, supervised-1k, supervised-22k."
-)
-K_HELP = "Number of categories, known and new together. (default: auto, or as published for benchmark data sets)"
 
 
 def fit(  # noqa: PLR0913 (one parameter per flag)
     data: options.OptionalData = None,
     dataset: options.Dataset = None,
-    k: Annotated[str | None, typer.Option("--k", metavar="auto|N|A..B", help=K_HELP)] = None,
-    method: Annotated[
-        str | None, typer.Option(help="nngcd, simgcd, mugcd, gcd, pim, cipr or kmeans. (default: nngcd)")
-    ] = None,
-    effort: Annotated[str | None, typer.Option(help="quick, normal or full. (default: quick on a CPU)")] = None,
-    preset: Annotated[str | None, typer.Option(help="default, paper or official.")] = None,
-    backbone: Annotated[str | None, typer.Option(help=BACKBONE_HELP)] = None,
-    weights: Annotated[str | None, typer.Option(help="Local weights of the backbone (.safetensors, .pth).")] = None,
-    image_size: Annotated[int | None, typer.Option(min=1, help="Side of the crop in pixels.")] = None,
+    k: options.K = None,
+    method: options.Method = None,
+    effort: options.Effort = None,
+    preset: options.Preset = None,
+    backbone: options.Backbone = None,
+    weights: options.Weights = None,
+    image_size: options.ImageSize = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. (default: 0)")] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps. (default: auto)")] = None,
+    device: options.OptionalDevice = None,
     workers: options.Workers = None,
     views_per_image: Annotated[str | None, typer.Option(metavar="N|online", help=VIEWS_HELP)] = None,
     bank_size: Annotated[float | None, typer.Option(metavar="GB", help="Largest view bank. (default: 50)")] = None,

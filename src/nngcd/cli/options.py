@@ -17,7 +17,26 @@ OptionalData = Annotated[str | None, typer.Argument(metavar="DATA", help=_DATA_H
 Dataset = Annotated[
     str | None, typer.Option(help="How to read DATA, for example cub; found out by itself for folders.")
 ]
+Benchmark = Annotated[str, typer.Argument(metavar="DATASET", help="A benchmark, for example cub, or digits.")]
+Root = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the benchmark's official files lie.")]
+Method = Annotated[str | None, typer.Option(help="nngcd, simgcd, mugcd, gcd, pim, cipr or kmeans. (default: nngcd)")]
+Preset = Annotated[str | None, typer.Option(help="default, paper or official.")]
+Effort = Annotated[str | None, typer.Option(help="quick, normal or full. (default: quick on a CPU)")]
+Backbone = Annotated[
+    str | None,
+    typer.Option(
+        help="efficientnet_lite0, _lite1, _lite2, any timm model, or a pre-training of the paper: "
+        "dino, dinov2, mae, ibot, mocov3, sam, deit, deit3, clip, supervised-1k, supervised-22k."
+    ),
+]
+Weights = Annotated[str | None, typer.Option(help="Local weights of the backbone (.safetensors, .pth).")]
+ImageSize = Annotated[int | None, typer.Option(min=1, help="Side of the crop in pixels.")]
+_K_HELP = "Number of categories, known and new together. (default: auto, or as published for benchmark data sets)"
+K = Annotated[str | None, typer.Option("--k", metavar="auto|N|A..B", help=_K_HELP)]
+Seeds = Annotated[str, typer.Option(help="Seeds to run, for example 0-2 for mean and deviation.")]
+Smoke = Annotated[bool, typer.Option("--smoke", help="Two epochs on some 300 images: does everything run?")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+OptionalDevice = Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps. (default: auto)")]
 Workers = Annotated[int | None, typer.Option(min=0, help="Image-reading processes. (default: one per core)")]
 Cache = Annotated[
     Path | None,

@@ -33,7 +33,12 @@ def resumed(path: Path) -> tuple[RunFolder, Settings]:
 
 
 def settings_from(flags: dict[str, Any], config_file: Path | None, assignments: list[str]) -> Settings:
-    """Return the settings of a new run: file, then flags, then `--set`, over recipe and effort."""
+    """Return the settings of a new run: what the user gives, over recipe and effort."""
+    return resolve(values_from(flags, config_file, assignments))
+
+
+def values_from(flags: dict[str, Any], config_file: Path | None, assignments: list[str]) -> config.Values:
+    """Return what the user gives: file, then flags, then `--set`."""
     given = {name: value for name, value in flags.items() if value is not None}
     from_file = config.read_yaml(config_file) if config_file else {}
     for name in ("method", "preset", "effort"):
@@ -49,13 +54,30 @@ def settings_from(flags: dict[str, Any], config_file: Path | None, assignments: 
             values[name] = str(Path(values[name]).resolve())
     if "effort" not in values:
         values["effort"] = "quick" if choose_device(values.get("device", "auto")).type == "cpu" else "normal"
-    return resolve(values)
+    return values
 
 
-def fit_run(
-    settings: Settings, *, run: RunFolder | None, out: Path | None, cache: Path | None, is_quiet: bool, prefix: str = ""
+def fit_run(  # noqa: PLR0913 (where a run goes and how it is shown)
+    settings: Settings,
+    *,
+    run: RunFolder | None,
+    out: Path | None,
+    cache: Path | None,
+    is_quiet: bool,
+    prefix: str = "",
+    go_on: str | None = None,
 ) -> RunFolder:
-    """Open the data, make the run folder (or continue the given one) and do the whole run."""
+    """Open the data, make the run folder (or continue the given one) and do the whole run.
+
+    Args:
+        settings: the settings of the run.
+        run: the folder of a run to continue.
+        out: the folder to make for a new one.
+        cache: where views are kept for later runs; beside the run folder when absent.
+        is_quiet: whether nothing is to be shown.
+        prefix: what every line of progress begins with.
+        go_on: the command that continues this run when it is interrupted; `nngcd fit --resume` by default.
+    """
     if run and run.is_complete:
         if not is_quiet:
             say(f"{run.path} is complete already.")
@@ -76,7 +98,7 @@ def fit_run(
         say(f"{prefix}{len(split)} images: {split.n_labelled} labelled in {split.n_old} categories, "
             f"{split.n_unlabelled} unlabelled, {len(split.problems)} not used")  # fmt: skip
     with ExitStack() as around:
-        around.enter_context(interruptible(run, cache))
+        around.enter_context(interruptible(go_on or _resume_command(run, cache)))
         if processes.is_first():
             around.enter_context(run.locked())
             around.enter_context(run.logged())
@@ -109,19 +131,22 @@ def show(run: RunFolder, *, is_json: bool) -> None:
     say(f"Label further images:    nngcd predict {run.path} NEW_IMAGES/ --out new.csv")
 
 
+def _resume_command(run: RunFolder, cache: Path | None) -> str:
+    # With several machines, torchrun needs what only the user knows.
+    command = "torchrun ... -m nngcd" if processes.count() > 1 else "nngcd"
+    flags = shlex.join(["fit", "--resume", str(run.path), *(["--cache", str(cache)] if cache else [])])
+    return f"{command} {flags}"
+
+
 @contextmanager
-def interruptible(run: RunFolder, cache: Path | None) -> Iterator[None]:
+def interruptible(go_on: str) -> Iterator[None]:
     """Turn Ctrl-C, SIGTERM and the end of another process into a clean end that says how to go on."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, stop)
-    n = processes.count()
-    # With several machines, torchrun needs what only the user knows.
-    command = "torchrun ... -m nngcd" if n > 1 else "nngcd"
-    flags = shlex.join(["fit", "--resume", str(run.path), *(["--cache", str(cache)] if cache else [])])
-    how = f"everything up to the last whole epoch is kept. Continue:  {command} {flags}"
+    how = f"everything up to the last whole epoch is kept. Continue:  {go_on}"
     try:
         yield
     except KeyboardInterrupt:
@@ -130,7 +155,7 @@ def interruptible(run: RunFolder, cache: Path | None) -> Iterator[None]:
     except RuntimeError as error:
         if not processes.is_broken_connection(error):
             raise
-        raise TrainingError(f"another of the {n} processes of this run has ended; {how}") from error
+        raise TrainingError(f"another of the {processes.count()} processes of this run has ended; {how}") from error
     finally:
         signal.signal(signal.SIGTERM, before)
 

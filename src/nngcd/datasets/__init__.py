@@ -13,6 +13,7 @@ from nngcd.datasets.file_tree import no_such_path
 from nngcd.datasets.image_files import Progress as ReadProgress
 from nngcd.datasets.manifest_rows import SPREADSHEET_EXTENSIONS, TABLE_EXTENSIONS
 from nngcd.datasets.reading import Config as ReadingConfig
+from nngcd.datasets.sampling import some_of
 from nngcd.datasets.split import Split, Truth
 
 
@@ -40,8 +41,8 @@ def open_dataset(
     name, root = (dataset, Path(data)) if dataset is not None else _recognise(data)
     load = find_component(__name__, name, "load").load
     options = dataclasses.asdict(reading) if reading else {}
-    loaded: tuple[Split, Truth | None] = load(root, seed=seed, **_accepted(load, on_progress=on_progress, **options))
-    return loaded
+    split, truth = load(root, seed=seed, **_accepted(load, on_progress=on_progress, **options))
+    return some_of(split, truth, reading.n_images) if reading and reading.n_images else (split, truth)
 
 
 def open_images(data: str, *, dataset: str | None = None, on_progress: ReadProgress | None = None) -> Split:

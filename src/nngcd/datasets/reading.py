@@ -10,7 +10,7 @@ from nngcd.datasets.image_files import ALLOWED_BAD
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
-    """Settings of reading folders and manifests; other data sets need none of them."""
+    """Settings of reading images; all but `n_images` concern folders and manifests."""
 
     unlabelled_names: tuple[str, ...] = ()
     """Unclear labels, such as unknown, that mean "no label"."""
@@ -20,7 +20,11 @@ class Config:
     """Share of missing or unreadable files above which the data are refused."""
     image_root: str | None = None
     """The folder a manifest's paths are relative to; the folder of the manifest when absent."""
+    n_images: int | None = None
+    """Use only about so many images, chosen at random, to try things out; all when absent."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.allow_bad <= 1:
             raise ConfigError("reading.allow_bad", self.allow_bad, "must be in [0, 1]")
+        if self.n_images is not None and self.n_images < 1:
+            raise ConfigError("reading.n_images", self.n_images, "must be at least 1")

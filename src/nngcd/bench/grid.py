@@ -1,0 +1,85 @@
+"""A grid of runs: variants of the settings times seeds, one folder each, done once and found again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nngcd.core import config
+from nngcd.core.errors import DataError
+from nngcd.core.run_folder import RunFolder
+from nngcd.settings import Settings, resolve, to_values
+
+NO_RESULT = ("workers", "device", "precision")
+"""Settings of the machine: a grid begun on one may be finished on another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One row of a table: what is special about its settings."""
+
+    name: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run of the grid."""
+
+    variant: Variant
+    settings: Settings
+    path: Path
+
+    @property
+    def begun(self) -> RunFolder | None:
+        """The folder of this run if it exists: finished, interrupted, or killed before it wrote its settings."""
+        return RunFolder(self.path) if (self.path / "README.txt").is_file() else None
+
+
+def make_grid(variants: Sequence[Variant], seeds: Sequence[int], values: Mapping[str, Any], out: Path) -> list[Cell]:
+    """Return all runs, seed by seed, so that a grid that is stopped early has the first seeds of every variant.
+
+    Args:
+        variants: the rows of the table.
+        seeds: the runs of each row.
+        values: the settings all runs share.
+        out: the folder that holds the run folders.
+
+    Raises:
+        UserError: a name or value that cannot be, or a folder that holds a run with other settings.
+    """
+    cells = []
+    for seed in seeds:
+        for variant in variants:
+            settings = resolve(config.merge(values, variant.values, {"seed": seed}))
+            cells.append(Cell(variant, settings, out / f"{variant.name}-{seed}"))
+    for cell in cells:
+        _check_folder(cell, out)
+    return cells
+
+
+def _check_folder(cell: Cell, out: Path) -> None:
+    if cell.begun is None:
+        if cell.path.exists():
+            raise DataError(f"{cell.path} is there already, but is no run. Choose another --out than {out}.")
+        return
+    if not cell.begun.config.is_file():
+        return
+    there = _flat(to_values(resolve(config.read_yaml(cell.begun.config))))
+    asked = _flat(to_values(cell.settings))
+    other = [name for name in asked if there.get(name) != asked[name] and name not in NO_RESULT]
+    if other:
+        name = other[0]
+        raise DataError(
+            f"{cell.path} holds a run with other settings ({name}: {there.get(name)}, now {asked[name]}). "
+            f"Choose another --out than {out}."
+        )
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return flat

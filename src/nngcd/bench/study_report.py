@@ -1,0 +1,45 @@
+"""The table of a study: one row per variant, and the paper's numbers where it prints any."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nngcd.bench.benchmark_report import protocol_line, with_published
+from nngcd.bench.comparison import HEAD, Row, Summary, spread
+from nngcd.bench.published import published_ablation, published_pretraining
+from nngcd.bench.studies import SWEEPS, components_of
+from nngcd.bench.tables import Report
+
+ABLATION_NOTE = (
+    "Published: Table V of the paper, a mean over CUB, Stanford Cars and Aircraft with a ViT-B/16 of DINO; only the "
+    "gains over its first row, 56.1, can be set beside ours. All of our rows have the same contrastive temperature."
+)
+
+
+def ablation_report(dataset: str, rows: Sequence[Row], summaries: Sequence[Summary]) -> Report:
+    """Return the ablation: the scores with some of the components, and the gain over none of them seed by seed."""
+    published = published_ablation()
+    base = next((row for row in rows if not components_of(row.name)), None)
+    head = ["components", *HEAD[1:5], "gain in All", *HEAD[5:]]
+    lines = [[*row.cells[:5], _gain(row, base), *row.cells[5:]] for row in rows]
+    notes = [protocol_line(summaries), ABLATION_NOTE]
+    report = Report(f"Ablation of {summaries[0]['method']} on {dataset}", head, lines, notes)
+    return with_published(report, [published[components_of(row.name)] for row in rows])
+
+
+def sweep_report(study: str, dataset: str, rows: Sequence[Row], summaries: Sequence[Summary]) -> Report:
+    """Return the table of one setting's values."""
+    sweep = SWEEPS[study]
+    names = [row.name.partition("=")[2] for row in rows]
+    head, lines = [sweep.axis, *HEAD[1:]], [[name, *row.cells[1:]] for name, row in zip(names, rows, strict=True)]
+    title = f"{sweep.title} ({sweep.setting}): {summaries[0]['method']} on {dataset}"
+    report = Report(title, head, lines, [protocol_line(summaries)])
+    if study != "pretraining":
+        return report
+    return with_published(report, [published_pretraining(dataset, name) for name in names])
+
+
+def _gain(row: Row, base: Row | None) -> str:
+    if base is None or row is base:
+        return ""
+    return spread([row.accuracy[seed] - base.accuracy[seed] for seed in row.accuracy if seed in base.accuracy])

@@ -1,0 +1,81 @@
+"""`nngcd study`: the paper's ablation, pre-trainings and hyper-parameter figures, as grids of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nngcd.cli import options
+from nngcd.cli.display import say, say_json
+from nngcd.core.errors import ConfigError, did_you_mean
+
+NAME_HELP = "ablation, temperature, mu, sigma, beta, gamma, activation, pretraining or k."
+
+
+def study(  # noqa: PLR0913 (one parameter per flag)
+    name: Annotated[str, typer.Argument(metavar="STUDY", help=NAME_HELP)],
+    dataset: options.Benchmark,
+    values: Annotated[str | None, typer.Option(metavar="A,B,...", help="Values to try instead of the study's.")] = None,
+    method: options.Method = None,
+    seeds: options.Seeds = "0-2",
+    root: options.Root = None,
+    preset: Annotated[str, typer.Option(help="default, paper or official.")] = "official",
+    effort: options.Effort = None,
+    backbone: options.Backbone = None,
+    weights: options.Weights = None,
+    image_size: options.ImageSize = None,
+    k: options.K = None,
+    device: options.OptionalDevice = None,
+    workers: options.Workers = None,
+    assignments: options.Assignments = None,
+    smoke: options.Smoke = False,
+    out: Annotated[Path | None, typer.Option(help="Where everything goes. (default: runs/STUDY-DATASET)")] = None,
+    cache: options.Cache = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Run NN-GCD with one setting changed step by step, or its components switched on and off; draw the figure.
+
+    One folder per run; when interrupted, the same command goes on where it stopped.
+
+    Example:  nngcd study ablation cub --root data/CUB_200_2011
+    """
+    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
+    from nngcd.bench.grid import make_grid
+    from nngcd.bench.studies import NAMES, SWEEPS, ablation, chosen_values
+    from nngcd.bench.study_report import ablation_report, sweep_report
+    from nngcd.cli import grid
+
+    if name not in NAMES:
+        raise ConfigError("STUDY", name, f"no such study.{did_you_mean(name, NAMES)} There are: {', '.join(NAMES)}")
+    flags = {
+        "method": method, "preset": preset, "effort": effort, "backbone": backbone, "weights": weights,
+        "image_size": image_size, "k": k, "device": device, "workers": workers,
+    }  # fmt: skip
+    shared = grid.shared_values(dataset, root, flags, assignments or [], is_smoke=smoke)
+    if name == "ablation":
+        if values is not None:
+            raise ConfigError("--values", values, "the ablation has components, no values")
+        variants = ablation()
+    else:
+        sweep = SWEEPS[name]
+        n_classes = grid.number_of_classes(shared) if name == "k" and values is None else None
+        variants = sweep.variants(chosen_values(sweep, values, n_classes=n_classes))
+    out = out or Path("runs") / f"{'smoke-' if smoke else ''}{name}-{dataset}"
+    cells = make_grid(variants, options.seed_range(seeds), shared, out)
+    done = grid.do_grid(cells, cache=cache, is_quiet=quiet or json)
+    rows = done.rows()
+    report = (
+        ablation_report(dataset, rows, done.summaries)
+        if name == "ablation"
+        else sweep_report(name, dataset, rows, done.summaries)
+    )
+    files = grid.write(done, report, out, name)
+    if json:
+        say_json(grid.as_json(rows, report, files))
+    else:
+        grid.show(report)
+        say(f"\nThis table: {files[0]} and {files[1].name}; every run: {files[2]}")
+    grid.end(done)

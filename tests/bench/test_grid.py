@@ -1,0 +1,55 @@
+import pytest
+
+from nngcd.bench.grid import Variant, make_grid
+from nngcd.core.errors import DataError, UserError
+from nngcd.core.files import write_yaml
+from nngcd.core.run_folder import RunFolder
+from nngcd.settings import to_values
+
+VARIANTS = [Variant("simgcd", {"method": "simgcd"}), Variant("cold", {"loss": {"contrastive_temperature": 0.1}})]
+VALUES = {"data": "digits", "loss": {"entropy_weight": 2.0}}
+
+
+def test_every_variant_with_every_seed_in_a_folder_of_its_own(tmp_path):
+    cells = make_grid(VARIANTS, [0, 7], VALUES, tmp_path)
+    assert [cell.path.name for cell in cells] == ["simgcd-0", "cold-0", "simgcd-7", "cold-7"]
+    assert [(cell.settings.method, cell.settings.seed) for cell in cells[1:3]] == [("nngcd", 0), ("simgcd", 7)]
+    assert cells[1].settings.loss.contrastive_temperature == 0.1
+    assert {cell.settings.loss.entropy_weight for cell in cells} == {2.0}
+    assert not any(cell.begun for cell in cells)
+
+
+def _begin(cell, **changes):
+    run = RunFolder.create(cell.path)
+    write_yaml(run.config, to_values(cell.settings) | changes)
+    return run
+
+
+def test_a_run_that_was_begun_is_found_again(tmp_path):
+    cell = make_grid(VARIANTS, [0], VALUES, tmp_path)[1]
+    run = _begin(cell, workers=5, device="cuda")  # another machine may finish it
+    assert make_grid(VARIANTS, [0], VALUES, tmp_path)[1].begun == run
+
+
+def test_a_run_that_was_killed_before_it_wrote_its_settings_is_begun_again_in_its_folder(tmp_path):
+    cell = make_grid(VARIANTS, [0], VALUES, tmp_path)[0]
+    run = RunFolder.create(cell.path)
+    assert make_grid(VARIANTS, [0], VALUES, tmp_path)[0].begun == run
+
+
+def test_a_run_with_other_settings_is_never_taken_for_the_one_asked_for(tmp_path):
+    _begin(make_grid(VARIANTS, [0], VALUES, tmp_path)[1])
+    with pytest.raises(DataError, match=r"cold-0 holds .* other settings \(loss.entropy_weight: 2.0, now 1.0\)"):
+        make_grid(VARIANTS, [0], VALUES | {"loss": {"entropy_weight": 1.0}}, tmp_path)
+
+
+def test_a_folder_that_is_no_run_is_left_alone(tmp_path):
+    (tmp_path / "cold-0").mkdir()
+    with pytest.raises(DataError, match="is there already, but is no run"):
+        make_grid(VARIANTS, [0], VALUES, tmp_path)
+
+
+def test_an_unknown_name_is_found_before_anything_runs(tmp_path):
+    with pytest.raises(UserError, match="Did you mean 'simgcd'"):
+        make_grid([*VARIANTS, Variant("x", {"method": "simgdc"})], [0], VALUES, tmp_path)
+    assert list(tmp_path.iterdir()) == []

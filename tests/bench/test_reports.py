@@ -1,0 +1,86 @@
+"""Tables of benchmarks and studies; what runs look like is made up here, published numbers are the package's own."""
+
+import pytest
+
+from nngcd.bench.benchmark_report import benchmark_report, run_table
+from nngcd.bench.comparison import row_of
+from nngcd.bench.grid import Variant, make_grid
+from nngcd.bench.study_report import ablation_report, sweep_report
+
+
+def summary(method="nngcd", seed=0, all_=50.0, **other):
+    parts = {"all": all_, "old": all_ + 10, "new": all_ - 5}
+    scores = {"protocol": "transductive", "n_scored": 4496, "accuracy": parts, "balanced_accuracy": parts,
+              "nmi": 70.0, "ari": 40.0}  # fmt: skip
+    facts = {"method": method, "seed": seed, "backbone": "dino", "effort": "full", "preset": "official", "k": 200}
+    counts = {"n_labelled": 1498, "n_unlabelled": 4496, "n_known_categories": 100, "k_estimate": None}
+    ends = {"split_hash": "b96c68559e", "seconds": 60.0, "peak_gb": {"ram": 1.5, "gpu": 7.0}}
+    return {**facts, **counts, **ends, "scores": scores, **other}
+
+
+def report_of(methods, **other):
+    summaries = [summary(method, **other) for method in methods]
+    return benchmark_report("cub", [row_of(s["method"], [s]) for s in summaries], summaries)
+
+
+def test_published_numbers_stand_beside_ours_and_errors_are_marked():
+    report = report_of(["gcd", "nngcd", "kmeans"])
+    place = report.head.index("published All / Old / New")
+    assert [line[place] for line in report.lines] == ["31.3 / 56.6 / 48.7†", "72.4 / 76.3 / 70.5", "-"]
+    assert any(note.startswith("† gcd: ") and "51.3" in note for note in report.notes)
+    assert report.lines[0][:3] == ["gcd", "50.0", "60.0"]
+    assert report.lines[0][-2:] == ["60", "7.0"]
+
+
+def test_the_protocol_says_what_the_numbers_are():
+    protocol = report_of(["nngcd"]).notes[0]
+    for fact in ("transductive", "4,496 images scored", "1,498 labelled in 100 classes", "split b96c6855",
+                 "K = 200 given", "backbone dino, effort full, preset official"):  # fmt: skip
+        assert fact in protocol
+    estimated = report_of(["nngcd"], k_estimate={"low": 1, "high": 9}).notes[0]
+    assert "K estimated" in estimated
+
+
+@pytest.mark.parametrize("other", [{"backbone": "efficientnet_lite0"}, {"effort": "quick"}])
+def test_numbers_of_another_setting_are_not_called_comparable(other):
+    assert "cannot be compared" in report_of(["nngcd"], **other).notes[1]
+    assert "cannot be compared" not in report_of(["nngcd"]).notes[1]
+
+
+def test_numbers_of_the_same_pretraining_are_taken():
+    report = report_of(["nngcd"], backbone="dinov2")
+    assert "83.1 / 82.5 / 83.4" in report.lines[0]
+
+
+def test_a_data_set_without_published_numbers_has_no_such_column():
+    s = summary()
+    report = benchmark_report("digits", [row_of("nngcd", [s])], [s])
+    assert not any("published" in name for name in report.head)
+    assert len(report.notes) == 1
+
+
+def test_gains_of_the_ablation_are_taken_seed_by_seed():
+    none = [summary(seed=0, all_=40.0), summary(seed=1, all_=44.0)]
+    all_ = [summary(seed=0, all_=45.0), summary(seed=1, all_=47.0)]
+    report = ablation_report("cub", [row_of("none", none), row_of("all", all_)], [*none, *all_])
+    place = report.head.index("gain in All")
+    assert [line[place] for line in report.lines] == ["", "4.0 ± 1.4"]  # 5 and 3
+    assert [line[place + 1] for line in report.lines] == ["56.1 / 65.5 / 51.5", "65.8 / 73.4 / 62.1†"]
+
+
+def test_a_sweep_names_its_values_and_pretrainings_have_published_numbers():
+    s = summary()
+    report = sweep_report("mu", "cub", [row_of("nce_mean=0.1", [s])], [s])
+    assert (report.head[0], report.lines[0][0]) == ("mu", "0.1")
+    assert "loss.nce_mean" in report.title
+    report = sweep_report("pretraining", "cub", [row_of("backbone=clip", [s])], [s])
+    assert "76.0 / 77.9 / 75.0" in report.lines[0]
+
+
+def test_every_run_is_a_line_of_numbers(tmp_path):
+    cells = make_grid([Variant("nngcd", {})], [0, 1], {"data": "digits"}, tmp_path)
+    table = run_table([(cell, summary(seed=seed)) for seed, cell in enumerate(cells)])
+    assert list(table["seed"]) == [0, 1]
+    assert table["all"].tolist() == [50.0, 50.0]
+    assert table["peak_gb_gpu"].tolist() == [7.0, 7.0]
+    assert table["run"].tolist() == [str(cell.path) for cell in cells]

@@ -1,0 +1,70 @@
+import pytest
+
+from nngcd.bench.grid import make_grid
+from nngcd.bench.published import published_ablation
+from nngcd.bench.studies import SWEEPS, SWITCHED_OFF, ablation, chosen_values, components_of
+from nngcd.core.errors import ConfigError
+from nngcd.settings import resolve
+
+
+def settings_of(variants, tmp_path, **values):
+    cells = make_grid(variants, [0], {"data": "cub", "preset": "official", **values}, tmp_path)
+    return {cell.variant.name: cell.settings for cell in cells}
+
+
+def test_the_ablation_has_the_rows_of_the_paper_from_none_to_all():
+    names = [variant.name for variant in ablation()]
+    assert names == [
+        "none", "non-negative", "nmf-nce", "sparse",
+        "non-negative+nmf-nce", "non-negative+sparse", "nmf-nce+sparse", "all",
+    ]  # fmt: skip
+    assert {components_of(name) for name in names} == set(published_ablation())
+
+
+def test_all_components_are_the_method_itself_and_none_of_them_is_on_in_the_first_row(tmp_path):
+    rows = settings_of(ablation(), tmp_path)
+    assert rows["all"] == resolve({"data": "cub", "preset": "official", "seed": 0})
+    none = rows["none"].loss
+    assert (none.activation, none.teacher, none.contrast, none.sparse_weight) == (
+        "identity", "student", "info_nce", 0,
+    )  # fmt: skip
+
+
+def test_the_ablation_holds_the_temperature_fixed(tmp_path):
+    rows = settings_of(ablation(), tmp_path)
+    assert {row.loss.contrastive_temperature for row in rows.values()} == {0.5}
+    assert {row.views.recipe for row in rows.values()} == {"random+centre"}
+
+
+def test_each_component_changes_nothing_but_itself(tmp_path):
+    rows = settings_of(ablation(), tmp_path)
+    for name, off in SWITCHED_OFF.items():
+        others = "+".join(other for other in SWITCHED_OFF if other != name)
+        assert {f for f in type(rows["all"].loss).__dataclass_fields__
+                if getattr(rows["all"].loss, f) != getattr(rows[others].loss, f)} == set(off)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(set(SWEEPS) - {"k"}))
+def test_every_sweep_sets_its_setting_and_holds_the_papers_value(name, tmp_path):
+    sweep = SWEEPS[name]
+    rows = settings_of(sweep.variants(sweep.values), tmp_path)
+    assert len(rows) == len(sweep.values)
+    group, _, field = sweep.setting.rpartition(".")
+    for settings, value in zip(rows.values(), sweep.values, strict=True):
+        assert getattr(getattr(settings, group) if group else settings, field) == value
+    best = {"temperature": 0.5, "mu": 0.1, "sigma": 1.0, "beta": 0.6, "gamma": 3e-5, "activation": "gelu",
+            "pretraining": "dino"}  # fmt: skip
+    assert best[name] in sweep.values
+
+
+def test_the_numbers_of_categories_are_shares_of_the_true_one():
+    assert chosen_values(SWEEPS["k"], None, n_classes=200) == (100, 150, 200, 250, 300, 400)
+    with pytest.raises(ConfigError, match="give the values of K"):
+        chosen_values(SWEEPS["k"], None, n_classes=None)
+
+
+def test_a_user_may_choose_the_values():
+    assert chosen_values(SWEEPS["mu"], "0.2, 1", n_classes=None) == (0.2, 1)
+    assert chosen_values(SWEEPS["activation"], "relu", n_classes=None) == ("relu",)
+    with pytest.raises(ConfigError, match="at least one"):
+        chosen_values(SWEEPS["mu"], " ,", n_classes=None)

@@ -1,0 +1,130 @@
+"""`nngcd bench` and `nngcd study` as a person meets them, on some of the digits in two epochs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pandas as pd
+import pytest
+
+from nngcd.core.files import read_json
+
+TINY = ["--smoke", "--image-size", 32, "--workers", 0]
+SMALL = [*TINY, "--set", "loss.n_hidden=32", "--set", "loss.n_projection=16"]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """Views of the digits, passed through the backbone once for all tests of this file."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "bench"
+
+
+def test_a_table_of_methods_and_seeds_and_no_run_twice(nngcd, out, cache):
+    command = ["bench", "digits", "--method", "simgcd,nngcd", "--seeds", "0-1", *SMALL, "--out", out, "--cache", cache]
+    code, said, err = nngcd(*command)
+    assert code == 0, err
+    assert "[4/4] nngcd, seed 1" in said
+    assert "| method | All | Old | New |" in said
+    assert "Protocol: transductive" in said
+    assert "common seeds)" in said
+    table = pd.read_csv(out / "bench.csv")
+    assert list(zip(table["method"], table["seed"], strict=True)) == [
+        ("simgcd", 0), ("nngcd", 0), ("simgcd", 1), ("nngcd", 1),
+    ]  # fmt: skip
+    assert (table["peak_gb_ram"] > 0.1).all()
+    assert "\\begin{tabular}" in (out / "bench.tex").read_text()
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*-*/*")}
+
+    # Again: nothing is done twice, and a further seed is added to those that are there.
+    code, said, _ = nngcd(*[part if part != "0-1" else "0-2" for part in command], "--json")
+    assert code == 0
+    assert json.loads(said)["rows"][1]["scores"].keys() == {"0", "1", "2"}
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_a_run_that_was_interrupted_is_finished_and_the_others_are_kept(nngcd, out, cache, monkeypatch):
+    command = ["bench", "digits", "--method", "kmeans,simgcd", "--seeds", 3, *TINY, "--out", out, "--cache", cache]
+    code, _, err = nngcd(*command, "--quiet")
+    assert code == 0, err
+    unbroken = pd.read_csv(out / "bench.csv").drop(columns=["seconds", "peak_gb_ram"])
+    shutil.rmtree(out / "simgcd-3")
+    (out / "bench.csv").unlink()
+
+    import nngcd.training.loop as loop
+
+    def stop(*arguments, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "_find_gradients", stop)
+        code, said, err = nngcd(*command)
+    assert code == 130
+    assert "kmeans, seed 3: complete already" in said
+    assert "Continue: nngcd bench digits --method kmeans,simgcd --seeds 3 --smoke" in " ".join(err.split())
+    assert not (out / "bench.csv").exists()
+    assert nngcd(*command, "--quiet")[0] == 0
+    pd.testing.assert_frame_equal(pd.read_csv(out / "bench.csv").drop(columns=["seconds", "peak_gb_ram"]), unbroken)
+
+
+def test_a_method_whose_training_fails_does_not_stop_the_others(nngcd, out, cache):
+    command = ["bench", "digits", "--method", "simgcd,kmeans", "--seeds", 0, *TINY, "--out", out, "--cache", cache]
+    code, said, err = nngcd(*command, "--set", "training.learning_rate=1e30", "--set", "training.momentum=0")
+    assert code == 5
+    assert "| kmeans |" in said
+    assert "| simgcd |" not in said
+    assert "failed: simgcd, seed 0: " in err
+    assert not (out / "simgcd-0" / "summary.json").exists()
+
+
+def test_a_backbone_without_weights_does_not_stop_the_others(nngcd, out, cache):
+    code, said, err = nngcd("study", "pretraining", "digits", "--values", "mocov3,efficientnet_lite0", "--seeds", 0,
+                            *TINY, "--method", "kmeans", "--out", out, "--cache", cache)  # fmt: skip
+    assert code == 4
+    assert "| efficientnet_lite0 |" in said
+    assert "failed: backbone=mocov3, seed 0: " in err
+    assert "--weights" in err
+
+
+def test_the_ablation(nngcd, out, cache):
+    code, said, err = nngcd("study", "ablation", "digits", "--seeds", 0, *SMALL, "--out", out, "--cache", cache)
+    assert code == 0, err
+    assert said.count("| non-negative") == 3
+    assert "56.1 / 65.5 / 51.5" in said
+    assert {path.name for path in out.iterdir()} >= {"none-0", "all-0", "ablation.md", "ablation.tex", "ablation.csv"}
+
+
+def test_a_sweep_of_the_number_of_categories(nngcd, out, cache):
+    code, _, err = nngcd("study", "k", "digits", "--method", "kmeans", "--seeds", 0, *TINY, "--out", out,
+                            "--cache", cache, "--set", "preset=default")  # fmt: skip
+    assert code == 0, err
+    assert [read_json(out / f"k={k}-0" / "summary.json")["k"] for k in (5, 8, 10, 12, 15, 20)] == [5, 8, 10, 12, 15, 20]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["bench", "digits", "--method", "simgdc"], 2, "Did you mean 'simgcd'"),
+        (["bench", "digits", "--method", ","], 2, "--method = ',': name at least one"),
+        (["bench", "digits", "--seeds", "x"], 2, "no list of seeds"),
+        (["bench", "digts"], 3, "Did you mean 'digits'"),
+        (["bench", "cub", "--root", "nowhere"], 3, "no CUB-200-2011 in"),
+        (["study", "ablatoin", "digits"], 2, "Did you mean 'ablation'"),
+        (["study", "ablation", "digits", "--values", "1"], 2, "has components, no values"),
+        (["study", "mu", "digits", "--values", "x"], 2, "nce_mean = 'x'"),
+        (["study", "mu", "digits", "--method", "simgcd"], 2, "nce_mean"),
+        (["bench", "digits", "--method", "kmeans,nngcd", "--set", "loss.nce_mean=0"], 2, "no such setting"),
+    ],
+)
+def test_mistakes_are_named_and_leave_nothing_behind(nngcd, tmp_path, monkeypatch, arguments, code, message):
+    monkeypatch.chdir(tmp_path)
+    found, said, err = nngcd(*arguments)
+    assert found == code
+    assert message in " ".join(err.split())
+    assert "Traceback" not in said + err
+    assert not list(tmp_path.rglob("config.yaml"))
