@@ -64,7 +64,7 @@ def test_the_labelled_half_is_the_field_s_draw_over_the_official_order(opened, n
 @pytest.mark.parametrize("name", NAMES)
 def test_a_wrong_root_says_what_was_expected_where(name, tmp_path):
     load = find_component("nngcd.datasets", name, "load").load
-    assert list(inspect.signature(load).parameters) == ["root", "seed", "allow_bad", "on_progress"]
+    assert list(inspect.signature(load).parameters) == ["root", "seed", "allow_bad", "on_progress", "draw", "part"]
     for root, state in ((tmp_path / "nothing", "is not a folder"), (tmp_path, "holds something else")):
         with pytest.raises(DataError, match=f"D01: no .* in '.*', which {state}. Expected .* there"):
             load(root)
@@ -104,7 +104,9 @@ def test_other_counts_are_warned_of_up_to_the_rounding_of_the_table(name, n_old_
     if is_right:
         split_arrays(listing, pixels_nhwc)
         return
-    with pytest.warns(NngcdWarning, match=rf"should have .* labelled.*found {n_old_images // 2:,} and .*complete\?"):
+    with pytest.warns(
+        NngcdWarning, match=rf"should have .* labelled.*found {n_old_images // 2:,} labelled and .*complete\?"
+    ):
         split_arrays(listing, pixels_nhwc)
 
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,17 @@ from numpy.typing import NDArray
 from nngcd.core.errors import DataError, NngcdWarning
 from nngcd.datasets.benchmark import Listing, split_arrays, split_files
 from nngcd.datasets.class_folders import class_folders, images_by_class
+from nngcd.datasets.counts import Part
 from nngcd.datasets.image_files import Progress
 from nngcd.datasets.official_files import Layout, find_layout
 from nngcd.datasets.plain_pickle import read_plain_pickle
 from nngcd.datasets.published import published_split
-from nngcd.datasets.split import Split, Truth
+from nngcd.datasets.split import Draw, Split, Truth
 
-_PNG = Layout(needed=("train/",), folders=("",), source="with PNG files as train/CLASS/IMAGE.png")
+_PNG: dict[Part, Layout] = {
+    part: Layout(needed=(f"{part}/",), folders=("",), source=f"with PNG files as {part}/CLASS/IMAGE.png")
+    for part in get_args(Part)
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,50 +32,58 @@ class Batches:
     """What the python batches of one of the two are called.
 
     Args:
+        name: the dataset as the command line knows it.
         title: the dataset as its authors call it.
         archive: the official archive.
         folder: the folder it unpacks to.
         files: the batches of training images, in their order.
+        test_file: the batch of test images.
         meta: the file of class names.
         labels_key: the entry of a batch with the classes.
         names_key: the entry of `meta` with the class names.
     """
 
+    name: str
     title: str
     archive: str
     folder: str
     files: tuple[str, ...]
+    test_file: str
     meta: str
     labels_key: str
     names_key: str
 
-    @property
-    def layout(self) -> Layout:
-        """The files by which the batches are recognised."""
+    def files_of(self, part: Part) -> tuple[str, ...]:
+        """Return the batches of one part, in their order."""
+        return self.files if part == "train" else (self.test_file,)
+
+    def layout(self, part: Part) -> Layout:
+        """Return the files by which the batches are recognised."""
         source = f"as the official archive {self.archive} unpacks them"
-        return Layout(needed=(*self.files, self.meta), folders=("", self.folder), source=source)
+        return Layout(needed=(*self.files_of(part), self.meta), folders=("", self.folder), source=source)
 
 
 def load_cifar(
-    root: Path | None, batches: Batches, *, name: str, allow_bad: float, on_progress: Progress | None
+    root: Path | None, batches: Batches, *, allow_bad: float, on_progress: Progress | None, draw: Draw, part: Part
 ) -> tuple[Split, Truth]:
-    """Return the training images, from the batches where they are there, else from PNG files.
+    """Return the images of one part, from the batches where they are there, else from PNG files.
 
     Raises:
         DataError: neither is there, or what is there cannot be used.
     """
-    layout, folder = find_layout(root, [batches.layout, _PNG], name=name, title=batches.title)
-    if layout is _PNG:
-        listing = _png_listing(folder / "train", name)
-        return split_files(listing, folder / "train", allow_bad=allow_bad, on_progress=on_progress)
+    layouts = [batches.layout(part), _PNG[part]]
+    layout, folder = find_layout(root, layouts, name=batches.name, title=batches.title, part=part)
+    if layout is _PNG[part]:
+        listing = _png_listing(folder / part, batches.name, part)
+        return split_files(listing, folder / part, allow_bad=allow_bad, on_progress=on_progress, draw=draw)
     class_names = _class_names(folder / batches.meta, batches.names_key)
-    parts = [_read_batch(folder / file, batches.labels_key) for file in batches.files]
+    parts = [_read_batch(folder / file, batches.labels_key) for file in batches.files_of(part)]
     rows_nd = np.concatenate([rows_nd for rows_nd, _ in parts])
     classes = np.concatenate([classes for _, classes in parts])
-    file_names = [f"train-{index:05d}" for index in range(len(rows_nd))]
-    listing = Listing(name=name, file_names=file_names, classes=classes, class_names=class_names)
+    file_names = [f"{part}-{index:05d}" for index in range(len(rows_nd))]
+    listing = Listing(name=batches.name, file_names=file_names, classes=classes, class_names=class_names, part=part)
     # A row is the red plane, then the green one, then the blue one.
-    return split_arrays(listing, rows_nd.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+    return split_arrays(listing, rows_nd.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), draw=draw)
 
 
 def _read_batch(path: Path, labels_key: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -95,16 +107,22 @@ def _is_list_of(values: object, kind: type) -> bool:
     return isinstance(values, list) and all(type(value) is kind for value in values)
 
 
-def _png_listing(folder: Path, name: str) -> Listing:
+def _png_listing(folder: Path, name: str, part: Part) -> Listing:
     names = _official_order(class_folders(folder, n_classes=published_split(name).n_classes))
     found = images_by_class(folder, names)
-    text = (
-        f"PNG files do not keep the official order of '{name}': the labelled half is drawn by class and file name, "
-        f"as many images as published but others. Give the python batches for the published half."
-    )
-    warnings.warn(text, NngcdWarning, stacklevel=4)
+    if part == "train":
+        text = (
+            f"PNG files do not keep the official order of '{name}': the labelled half is drawn by class and file name, "
+            f"as many images as published but others. Give the python batches for the published half."
+        )
+        warnings.warn(text, NngcdWarning, stacklevel=4)
     return Listing(
-        name=name, file_names=found.file_names, classes=found.classes, class_names=names, problems=found.problems
+        name=name,
+        file_names=found.file_names,
+        classes=found.classes,
+        class_names=names,
+        problems=found.problems,
+        part=part,
     )
 
 

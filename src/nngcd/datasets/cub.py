@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from nngcd.core.errors import DataError
 from nngcd.datasets.benchmark import Listing, split_files
+from nngcd.datasets.counts import Part
 from nngcd.datasets.image_files import ALLOWED_BAD, Progress
 from nngcd.datasets.official_files import Layout, find_layout, read_pairs
 from nngcd.datasets.published import published_split
-from nngcd.datasets.split import Split, Truth
+from nngcd.datasets.split import Draw, Split, Truth
 
 _TABLES = ("images.txt", "image_class_labels.txt", "train_test_split.txt", "classes.txt")
 _LAYOUT = Layout(
@@ -23,7 +24,13 @@ _LAYOUT = Layout(
 
 
 def load(
-    root: Path | None, *, seed: int = 0, allow_bad: float = ALLOWED_BAD, on_progress: Progress | None = None
+    root: Path | None,
+    *,
+    seed: int = 0,
+    allow_bad: float = ALLOWED_BAD,
+    on_progress: Progress | None = None,
+    draw: Draw = "pooled",
+    part: Part = "train",
 ) -> tuple[Split, Truth | None]:
     """Return the training images of CUB-200-2011, half of the images of the 100 old classes labelled.
 
@@ -34,23 +41,26 @@ def load(
         seed: not used; the published draw belongs to the benchmark, not to the run.
         allow_bad: share of missing or unreadable files above which the data are refused.
         on_progress: called with the number of files checked and their total.
+        draw: how the labelled half is drawn.
+        part: the training images, or the official test images, which carry no labels.
 
     Raises:
         DataError: the official files are not there, or too many images are missing or unreadable.
     """
-    _, folder = find_layout(root, [_LAYOUT], name="cub", title="CUB-200-2011")
-    file_names, classes, class_names = _training_images(folder, n_classes=published_split("cub").n_classes)
-    listing = Listing(name="cub", file_names=file_names, classes=classes, class_names=class_names)
-    return split_files(listing, folder / "images", allow_bad=allow_bad, on_progress=on_progress)
+    _, folder = find_layout(root, [_LAYOUT], name="cub", title="CUB-200-2011", part=part)
+    file_names, classes, class_names = _images(folder, part, n_classes=published_split("cub").n_classes)
+    listing = Listing(name="cub", file_names=file_names, classes=classes, class_names=class_names, part=part)
+    return split_files(listing, folder / "images", allow_bad=allow_bad, on_progress=on_progress, draw=draw)
 
 
-def _training_images(folder: Path, *, n_classes: int) -> tuple[list[str], NDArray[np.int64], list[str]]:
-    """Return names and 0-based official classes of the training images in the order of images.txt, and class names."""
+def _images(folder: Path, part: Part, *, n_classes: int) -> tuple[list[str], NDArray[np.int64], list[str]]:
+    """Return names and 0-based official classes of one part's images in the order of images.txt, and class names."""
+    is_wanted = "1" if part == "train" else "0"
     images, classes, is_training, names = (read_pairs(folder / name) for name in _TABLES)
     if list(names) != [str(number + 1) for number in range(n_classes)]:
         raise DataError(f"'{folder / 'classes.txt'}' must number {n_classes} classes from 1, found {len(names)} lines.")
     try:
-        kept = [image_id for image_id in images if is_training[image_id] == "1"]
+        kept = [image_id for image_id in images if is_training[image_id] == is_wanted]
         numbers = np.array([int(classes[image_id]) - 1 for image_id in kept], dtype=np.int64)
     except (KeyError, ValueError) as error:
         raise DataError(f"the tables in '{folder}' do not fit together ({error}); unpack the archive again.") from None

@@ -9,23 +9,28 @@ from sklearn.datasets import load_digits
 
 from nngcd.core.seeds import numpy_generator
 from nngcd.datasets.image_arrays import ImageArrays
-from nngcd.datasets.split import UNLABELLED, Split, Truth, draw_labelled, image_table
+from nngcd.datasets.split import UNLABELLED, Draw, Split, Truth, draw_labelled, draw_stratified, image_table
 
 N_OLD = 5
 
 
-def load(root: Path | None = None, *, seed: int = 0) -> tuple[Split, Truth | None]:
+def load(root: Path | None = None, *, seed: int = 0, draw: Draw = "pooled") -> tuple[Split, Truth | None]:
     """Return the digits: 0 to 4 are old classes with half of their images labelled, 5 to 9 are new.
 
     Args:
         root: not used; the images are part of scikit-learn.
         seed: not used; see the comment on the draw.
+        draw: how the labelled half is drawn.
     """
     digits = load_digits()
     pixels_nhw = np.rint(digits.images * (255 / 16)).astype(np.uint8)
     truth = Truth(classes=digits.target.astype(np.int64), class_names=tuple("0123456789"), n_old=N_OLD)
     # The draw is part of the benchmark, like the images: runs with different seeds must be scored on the same split.
-    is_labelled = draw_labelled(truth.is_old, generator=numpy_generator(0, "split"))
+    generator = numpy_generator(0, "split")
+    if draw == "stratified":
+        is_labelled = draw_stratified(truth.classes, n_old=N_OLD, generator=generator)
+    else:
+        is_labelled = draw_labelled(truth.is_old, generator=generator)
     images = ImageArrays(pixels_nhw)
     file_names = [f"digit-{index:04d}" for index in range(len(images))]
     split = Split(

@@ -6,21 +6,24 @@ from pathlib import Path
 
 from nngcd.datasets.benchmark import Listing, split_files
 from nngcd.datasets.class_folders import class_folders, images_by_class
+from nngcd.datasets.counts import Part
 from nngcd.datasets.image_files import ALLOWED_BAD, Progress
 from nngcd.datasets.official_files import Layout, find_layout
 from nngcd.datasets.published import published_split
-from nngcd.datasets.split import Split, Truth
+from nngcd.datasets.split import Draw, Split, Truth
 
-_TRAINING = "small-train"
-_LAYOUT = Layout(
-    needed=(f"{_TRAINING}/",),
-    folders=("", "herbarium_19", "herbarium-2019-fgvc6"),
-    source="with small-train/CLASS/IMAGE.jpg as the Herbarium Challenge 2019 gives them (Kaggle, FGVC6)",
-)
+# The labels of the challenge's own test images are secret, so the field tests on its validation images.
+_FOLDERS: dict[Part, str] = {"train": "small-train", "test": "small-validation"}
 
 
 def load(
-    root: Path | None, *, seed: int = 0, allow_bad: float = ALLOWED_BAD, on_progress: Progress | None = None
+    root: Path | None,
+    *,
+    seed: int = 0,
+    allow_bad: float = ALLOWED_BAD,
+    on_progress: Progress | None = None,
+    draw: Draw = "pooled",
+    part: Part = "train",
 ) -> tuple[Split, Truth | None]:
     """Return the training images of Herbarium 19, half of the images of the 341 old classes labelled.
 
@@ -29,22 +32,31 @@ def load(
     that way, then by file name.
 
     Args:
-        root: the folder that holds `small-train`.
+        root: the folder that holds `small-train`, and `small-validation` for test images.
         seed: not used; the published draw belongs to the benchmark, not to the run.
         allow_bad: share of unreadable files above which the data are refused.
         on_progress: called with the number of files checked and their total.
+        draw: how the labelled half is drawn.
+        part: the training images, or the official test images, which carry no labels.
 
     Raises:
         DataError: the folder or some of its 683 class folders are not there, or too many images are unreadable.
     """
-    _, folder = find_layout(root, [_LAYOUT], name="herbarium19", title="Herbarium 19")
-    names = class_folders(folder / _TRAINING, n_classes=published_split("herbarium19").n_classes)
-    found = images_by_class(folder / _TRAINING, names)
+    images = _FOLDERS[part]
+    layout = Layout(
+        needed=(f"{images}/",),
+        folders=("", "herbarium_19", "herbarium-2019-fgvc6"),
+        source=f"with {images}/CLASS/IMAGE.jpg as the Herbarium Challenge 2019 gives them (Kaggle, FGVC6)",
+    )
+    _, folder = find_layout(root, [layout], name="herbarium19", title="Herbarium 19", part=part)
+    names = class_folders(folder / images, n_classes=published_split("herbarium19").n_classes)
+    found = images_by_class(folder / images, names)
     listing = Listing(
         name="herbarium19",
         file_names=found.file_names,
         classes=found.classes,
         class_names=names,
         problems=found.problems,
+        part=part,
     )
-    return split_files(listing, folder / _TRAINING, allow_bad=allow_bad, on_progress=on_progress)
+    return split_files(listing, folder / images, allow_bad=allow_bad, on_progress=on_progress, draw=draw)

@@ -6,14 +6,31 @@ from pathlib import Path
 
 from nngcd.datasets.benchmark import Listing, split_files
 from nngcd.datasets.class_folders import images_by_class
+from nngcd.datasets.counts import Part
 from nngcd.datasets.image_files import ALLOWED_BAD, Progress
 from nngcd.datasets.official_files import Layout, find_layout
 from nngcd.datasets.published import published_split
-from nngcd.datasets.split import Split, Truth
+from nngcd.datasets.split import Draw, Split, Truth
+
+# A user may give the training folder itself; its test images lie beside it.
+_FOLDERS: dict[Part, tuple[str, ...]] = {
+    "train": ("", "train", "ILSVRC/Data/CLS-LOC/train"),
+    "test": ("val", "ILSVRC/Data/CLS-LOC/val", "../val"),
+}
+_ARCHIVES: dict[Part, str] = {
+    "train": "ILSVRC2012_img_train.tar",
+    "test": "ILSVRC2012_img_val.tar, sorted into class folders by valprep.sh",
+}
 
 
 def load(
-    root: Path | None, *, seed: int = 0, allow_bad: float = ALLOWED_BAD, on_progress: Progress | None = None
+    root: Path | None,
+    *,
+    seed: int = 0,
+    allow_bad: float = ALLOWED_BAD,
+    on_progress: Progress | None = None,
+    draw: Draw = "pooled",
+    part: Part = "train",
 ) -> tuple[Split, Truth | None]:
     """Return the training images of the 100 classes, half of the images of the 50 old ones labelled.
 
@@ -21,10 +38,13 @@ def load(
     file name. Other classes in the tree are left alone, so ImageNet-1k serves as it is, and so does a cut of it.
 
     Args:
-        root: the folder that holds `train/n01443537/*.JPEG` and so on, or that `train` itself.
+        root: the folder that holds `train/n01443537/*.JPEG` and so on, or that `train` itself; test images
+            lie in `val` beside it, in class folders, too.
         seed: not used; the published draw belongs to the benchmark, not to the run.
         allow_bad: share of unreadable files above which the data are refused.
         on_progress: called with the number of files checked and their total.
+        draw: how the labelled half is drawn.
+        part: the training images, or the official test images, which carry no labels.
 
     Raises:
         DataError: a class folder is not there, or too many images are unreadable.
@@ -32,10 +52,10 @@ def load(
     class_ids = published_split("imagenet100").class_ids
     layout = Layout(
         needed=tuple(f"{class_id}/" for class_id in class_ids),
-        folders=("", "train", "ILSVRC/Data/CLS-LOC/train"),
-        source="a folder of images per class, as in ImageNet-1k (ILSVRC2012_img_train.tar)",
+        folders=_FOLDERS[part],
+        source=f"a folder of images per class, as in ImageNet-1k ({_ARCHIVES[part]})",
     )
-    _, folder = find_layout(root, [layout], name="imagenet100", title="ImageNet-100")
+    _, folder = find_layout(root, [layout], name="imagenet100", title="ImageNet-100", part=part)
     found = images_by_class(folder, class_ids)
     listing = Listing(
         name="imagenet100",
@@ -43,5 +63,6 @@ def load(
         classes=found.classes,
         class_names=class_ids,
         problems=found.problems,
+        part=part,
     )
-    return split_files(listing, folder, allow_bad=allow_bad, on_progress=on_progress)
+    return split_files(listing, folder, allow_bad=allow_bad, on_progress=on_progress, draw=draw)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nngcd.core.errors import DataError
+from nngcd.datasets.counts import Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,9 @@ class Layout:
         return [name for name in self.needed if not _is_there(folder, name)]
 
 
-def find_layout(root: Path | None, layouts: Sequence[Layout], *, name: str, title: str) -> tuple[Layout, Path]:
+def find_layout(
+    root: Path | None, layouts: Sequence[Layout], *, name: str, title: str, part: Part = "train"
+) -> tuple[Layout, Path]:
     """Return the first layout that is there in full, and its folder.
 
     Args:
@@ -36,18 +39,23 @@ def find_layout(root: Path | None, layouts: Sequence[Layout], *, name: str, titl
         layouts: the forms of the dataset, the preferred one first.
         name: the dataset as the command line knows it.
         title: the dataset as its authors call it.
+        part: which images are looked for, for the message.
 
     Raises:
         DataError: none of them is there; the message says what was expected where, and what is missing.
     """
     expected = ", or ".join(_description(layout) for layout in layouts)
     if root is None:
-        raise DataError(f"D01: the dataset '{name}' needs the folder of {title}: {expected}.")
+        raise DataError(
+            f"D01: the dataset '{name}' needs the folder of {title}: {expected}. "
+            f"Say once where it lies: nngcd data add {name} ROOT"
+        )
     candidates = [(layout, root / folder) for layout in layouts for folder in layout.folders]
     for layout, folder in candidates:
         if not layout.missing(folder):
             return layout, folder
-    raise DataError(f"D01: no {title} in '{root}', which {_state(root, candidates)}. Expected {expected}.")
+    what = title if part == "train" else f"test images of {title}"
+    raise DataError(f"D01: no {what} in '{root}', which {_state(root, candidates)}. Expected {expected}.")
 
 
 def read_lines(path: Path) -> list[str]:

@@ -25,6 +25,7 @@ class PublishedSplit:
         n_labelled: the labelled training images of Table I of the NN-GCD paper; exact where it can be recomputed.
         n_unlabelled: the unlabelled ones.
         n_images: all training images, where their number is known exactly.
+        n_test: the images of the official test half (for ImageNet and Herbarium, validation).
         counts_rounded_to: the unit the two counts are rounded to; Table I gives some in hundreds only.
         class_ids: the class behind each index, where the benchmark itself is a choice of classes (ImageNet-100).
     """
@@ -36,6 +37,7 @@ class PublishedSplit:
     source: str
     n_labelled: int
     n_unlabelled: int
+    n_test: int
     n_images: int | None = None
     counts_rounded_to: int = 1
     class_ids: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""How a user's own images are read: what the user has to say where we do not guess."""
+"""How images are read: what the user has to say where we do not guess."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from nngcd.core.errors import ConfigError
 from nngcd.datasets.image_files import ALLOWED_BAD
+from nngcd.datasets.split import Draw
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
-    """Settings of reading images; all but `n_images` concern folders and manifests."""
+    """Settings of reading: labels, files and, for benchmarks, the labelled half; each data set takes what it needs."""
 
     unlabelled_names: tuple[str, ...] = ()
     """Unclear labels, such as unknown, that mean "no label"."""
@@ -22,6 +23,8 @@ class Config:
     """The folder a manifest's paths are relative to; the folder of the manifest when absent."""
     n_images: int | None = None
     """Use only about so many images, chosen at random, to try things out; all when absent."""
+    draw: Draw = "pooled"
+    """How a benchmark's labelled half is drawn: pooled, as the field does, or stratified, half of each old class."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.allow_bad <= 1:

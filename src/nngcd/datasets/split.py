@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,8 @@ from PIL import Image
 from nngcd.core.errors import DataError
 
 UNLABELLED = -1
+Draw = Literal["pooled", "stratified"]
+"""How the labelled half of the old classes is drawn: from all their images together, or from each class."""
 TABLE_COLUMNS = ("image_id", "file_name", "split", "group")
 
 
@@ -171,6 +173,26 @@ def draw_labelled(
     drawn = generator.choice(len(candidates), size=int(fraction * len(candidates)), replace=False)
     is_labelled = np.zeros(len(is_old), dtype=np.bool_)
     is_labelled[candidates[drawn]] = True
+    return is_labelled
+
+
+def draw_stratified(
+    classes: NDArray[np.int64], *, n_old: int, generator: np.random.Generator | np.random.RandomState
+) -> NDArray[np.bool_]:
+    """Return which images get a label: half of each old class, rounded down, and at least one where it has any.
+
+    This is not the field's protocol (see `draw_labelled`): it keeps small classes from going without labels.
+
+    Args:
+        classes: (n,) class of each image, old ones first.
+        n_old: the number of old classes.
+        generator: what draws, class by class.
+    """
+    is_labelled = np.zeros(len(classes), dtype=np.bool_)
+    for number in range(n_old):
+        members = np.flatnonzero(classes == number)
+        n_drawn = max(len(members) // 2, min(len(members), 1))
+        is_labelled[generator.choice(members, size=n_drawn, replace=False)] = True
     return is_labelled
 
 

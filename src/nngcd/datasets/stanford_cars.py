@@ -10,27 +10,29 @@ from scipy.io import loadmat
 
 from nngcd.core.errors import DataError
 from nngcd.datasets.benchmark import Listing, split_files
+from nngcd.datasets.counts import Part
 from nngcd.datasets.file_tree import walk
 from nngcd.datasets.image_files import ALLOWED_BAD, Progress
 from nngcd.datasets.official_files import Layout, find_layout, read_lines
-from nngcd.datasets.split import Split, Truth
+from nngcd.datasets.split import Draw, Split, Truth
 
-_ANNOTATIONS, _META = "devkit/cars_train_annos.mat", "devkit/cars_meta.mat"
-_ROWS, _NAMES = "anno_train.csv", "names.csv"
-_DEVKIT = Layout(
-    needed=(_ANNOTATIONS, _META, "cars_train/"),
-    folders=("", "stanford_cars"),
-    source="as the official archives car_devkit.tgz and cars_train.tgz unpack them",
-)
-_CSV = Layout(
-    needed=(_ROWS, _NAMES, "car_data/"),
-    folders=("",),
-    source="as in the public copy with images as car_data/train/CLASS/IMAGE.jpg",
-)
+_META, _NAMES = "devkit/cars_meta.mat", "names.csv"
+# The devkit's own annotations of test images have no labels; those with labels came later, as a file of their own.
+_WITH_LABELS = "cars_test_annos_withlabels.mat"
+_ANNOTATIONS: dict[Part, tuple[str, ...]] = {
+    "train": ("devkit/cars_train_annos.mat",),
+    "test": (f"devkit/{_WITH_LABELS}", _WITH_LABELS),
+}
 
 
 def load(
-    root: Path | None, *, seed: int = 0, allow_bad: float = ALLOWED_BAD, on_progress: Progress | None = None
+    root: Path | None,
+    *,
+    seed: int = 0,
+    allow_bad: float = ALLOWED_BAD,
+    on_progress: Progress | None = None,
+    draw: Draw = "pooled",
+    part: Part = "train",
 ) -> tuple[Split, Truth | None]:
     """Return the training images of Stanford Cars, half of the images of the 98 old classes labelled.
 
@@ -44,29 +46,53 @@ def load(
         seed: not used; the published draw belongs to the benchmark, not to the run.
         allow_bad: share of missing or unreadable files above which the data are refused.
         on_progress: called with the number of files checked and their total.
+        draw: how the labelled half is drawn.
+        part: the training images, or the official test images, which carry no labels.
 
     Raises:
         DataError: neither form is there, it cannot be read, or too many images are missing or unreadable.
     """
-    layout, folder = find_layout(root, [_DEVKIT, _CSV], name="stanford_cars", title="Stanford Cars")
-    annotated, class_names = _read_devkit(folder) if layout is _DEVKIT else _read_csv(folder)
-    images = "cars_train" if layout is _DEVKIT else "car_data"
-    paths = _training_paths(folder, images)
+    layout, folder = find_layout(root, _layouts(part), name="stanford_cars", title="Stanford Cars", part=part)
+    table, names, images = (folder / name for name in layout.needed)
+    annotated, class_names = (_read_devkit if table.suffix == ".mat" else _read_csv)(table, names)
+    paths = _image_paths(folder, images.name, part)
     listing = Listing(
         name="stanford_cars",
-        file_names=[paths.get(name, f"{images}/{name}") for name, _ in annotated],
+        file_names=[paths.get(name, f"{images.name}/{name}") for name, _ in annotated],
         classes=np.array([number - 1 for _, number in annotated], dtype=np.int64),
         class_names=class_names,
+        part=part,
     )
-    return split_files(listing, folder, allow_bad=allow_bad, on_progress=on_progress)
+    return split_files(listing, folder, allow_bad=allow_bad, on_progress=on_progress, draw=draw)
 
 
-def _read_devkit(folder: Path) -> tuple[list[tuple[str, int]], list[str]]:
-    """Return the file name and the class number, from 1, of each training image, and the class names."""
-    path = folder / _META
+def _layouts(part: Part) -> list[Layout]:
+    """Return the forms of one part: annotations, class names and images, in this order."""
+    archives = (
+        "car_devkit.tgz and cars_train.tgz" if part == "train" else f"car_devkit.tgz, cars_test.tgz, {_WITH_LABELS}"
+    )
+    devkit = [
+        Layout(
+            needed=(annotations, _META, f"cars_{part}/"),
+            folders=("", "stanford_cars"),
+            source=f"as the official archives {archives} unpack them",
+        )
+        for annotations in _ANNOTATIONS[part]
+    ]
+    rows = Layout(
+        needed=(f"anno_{part}.csv", _NAMES, "car_data/"),
+        folders=("",),
+        source=f"as in the public copy with images as car_data/{part}/CLASS/IMAGE.jpg",
+    )
+    return [*devkit, rows]
+
+
+def _read_devkit(table: Path, meta: Path) -> tuple[list[tuple[str, int]], list[str]]:
+    """Return the file name and the class number, from 1, of each image, and the class names."""
+    path = meta
     try:
         names = np.atleast_1d(loadmat(path, squeeze_me=True)["class_names"])
-        path = folder / _ANNOTATIONS
+        path = table
         rows = np.atleast_1d(loadmat(path, squeeze_me=True)["annotations"])
         annotated = [(str(name), int(number)) for name, number in zip(rows["fname"], rows["class"], strict=True)]
     except Exception as error:  # on broken data scipy's reader raises nearly anything
@@ -75,21 +101,20 @@ def _read_devkit(folder: Path) -> tuple[list[tuple[str, int]], list[str]]:
     return annotated, [str(name) for name in names]
 
 
-def _read_csv(folder: Path) -> tuple[list[tuple[str, int]], list[str]]:
-    rows = [row for row in csv.reader(read_lines(folder / _ROWS)) if row]
+def _read_csv(table: Path, names: Path) -> tuple[list[tuple[str, int]], list[str]]:
+    rows = [row for row in csv.reader(read_lines(table)) if row]
     if rows and not rows[0][-1].strip().isdecimal():
         rows = rows[1:]
     wrong = [row for row in rows if len(row) != 6 or not row[-1].strip().isdecimal()]
     if wrong:
         found = ",".join(wrong[0])
-        raise DataError(
-            f"D17: '{folder / _ROWS}' must have six fields a row, the last a class number, found '{found}'."
-        )
-    return sorted((row[0].strip(), int(row[-1])) for row in rows), read_lines(folder / _NAMES)
+        raise DataError(f"D17: '{table}' must have six fields a row, the last a class number, found '{found}'.")
+    return sorted((row[0].strip(), int(row[-1])) for row in rows), read_lines(names)
 
 
-def _training_paths(folder: Path, top: str) -> dict[str, str]:
-    """Return where each training image lies, by its file name; copies differ in the folders between."""
+def _image_paths(folder: Path, top: str, part: Part) -> dict[str, str]:
+    """Return where each image of one part lies, by its file name; copies differ in the folders between."""
     paths = [PurePosixPath(top, name) for name in walk(folder / top).file_names]
+    other = "test" if part == "train" else "train"
     # In the copy by class, test images lie beside training images and have the same names.
-    return {path.name: str(path) for path in paths if "test" not in path.parts}
+    return {path.name: str(path) for path in paths if other not in path.parts}
