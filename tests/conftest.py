@@ -14,6 +14,28 @@ from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.split import Split
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _home_of_the_tests(tmp_path_factory):
+    """Whatever the user has added with `nngcd data add` is neither read nor written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NNGCD_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
+@pytest.fixture
+def nngcd(monkeypatch, capsys):
+    """Run a command in this process; return its exit code, standard output and standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["nngcd", *(str(a) for a in arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        captured = capsys.readouterr()
+        return exit_.value.code or 0, captured.out, captured.err
+
+    return run
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from nngcd.cli.app import app
 from nngcd.cli.options import seed_range
 
+DATA = ("data list", "data add", "data verify")
 FAST = ["--set", "loss.n_hidden=32", "--set", "loss.n_projection=16", "--set", "training.batch_size=48"]
 
 
@@ -28,8 +29,8 @@ def arrays(blobs, tmp_path):
 
 
 def test_every_command_has_help_with_an_example():
-    for command in ("demo", "fit", "predict", "estimate-k", "evaluate", "compare", "bench", "study", "doctor"):
-        result = CliRunner().invoke(app, [command, "--help"])
+    for command in ("demo", "fit", "predict", "estimate-k", "evaluate", "compare", "bench", "study", "doctor", *DATA):
+        result = CliRunner().invoke(app, [*command.split(), "--help"])
         assert result.exit_code == 0
         assert f"nngcd {command}" in result.output
         assert "Example:" in result.output

@@ -1,4 +1,4 @@
-"""Scoring a finished run against the truth, the way the field does; reads only the run folder and the truth."""
+"""Scoring a finished run against the truth, the way the field does; reads only the run folder and the data."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ import pandas as pd
 from nngcd.core.config import build, read_yaml
 from nngcd.core.errors import DataError
 from nngcd.core.files import read_json, read_table
+from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset
+from nngcd.datasets.counts import Part
+from nngcd.datasets.image_files import Progress as ReadProgress
 from nngcd.datasets.manifest_rows import read_rows
 from nngcd.datasets.reading import Config as ReadingConfig
+from nngcd.datasets.split import Split, Truth
+from nngcd.prediction import predict
 from nngcd.results import score
 
 
@@ -29,18 +34,53 @@ def evaluate(run: RunFolder, truth_file: Path | None = None) -> dict[str, Any]:
     Raises:
         DataError: there is no truth, or it does not fit the run.
     """
-    if not run.results.is_file():
-        raise DataError(f"{run.path} is not finished. Continue it: nngcd fit --resume {run.path}")
-    results = read_table(run.results)
+    results = _finished(run)
     true_name = _names_from_file(results, truth_file) if truth_file else _names_from_dataset(run, results)
-    old_names = set(results["label_given"].dropna())
     is_scored = (results["label_given"].isna() & true_name.notna()).to_numpy()
     if not is_scored.any():
         raise DataError("none of the run's unlabelled images is in the truth. Do the file names agree?")
-    classes, _ = pd.factorize(true_name[is_scored])
-    clusters, _ = pd.factorize(results.loc[is_scored, "category"])
-    is_old = true_name[is_scored].isin(old_names).to_numpy(dtype=bool)
-    return score(classes.astype(np.int64), clusters.astype(np.int64), is_old)
+    return _scores(run, results, true_name[is_scored], results.loc[is_scored, "category"], part="train")
+
+
+def evaluate_test(
+    run: RunFolder,
+    *,
+    device: str = "auto",
+    workers: int | None = None,
+    on_progress: ReadProgress | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Return all scores of the official test images of a run's benchmark, which its model has never seen.
+
+    Raises:
+        DataError: the run's data have no test images, or they are not there.
+    """
+    results = _finished(run)
+    split, truth = _open(run, part="test", on_progress=on_progress)
+    if truth is None:
+        raise DataError(f"the true labels of the test images of {split.name} are not known.")
+    if unknown := sorted(set(results["label_given"].dropna()) - set(truth.class_names)):
+        raise DataError(f"the run has a class '{unknown[0]}', the test images do not. Is it the copy it was made from?")
+    predicted = predict(run, split, device=device, workers=workers, progress=progress)
+    # Files that cannot be read follow the images, and are not scored.
+    return _scores(run, results, _true_names(truth), predicted["category"][: len(split)], part="test")
+
+
+def _finished(run: RunFolder) -> pd.DataFrame:
+    if not run.results.is_file():
+        raise DataError(f"{run.path} is not finished. Continue it: nngcd fit --resume {run.path}")
+    return read_table(run.results)
+
+
+def _scores(
+    run: RunFolder, results: pd.DataFrame, true_name: pd.Series, category: pd.Series, *, part: Part
+) -> dict[str, Any]:
+    """Return the scores of categories against true names; old classes are those with labels in training."""
+    classes, _ = pd.factorize(true_name)
+    clusters, _ = pd.factorize(category)
+    is_old = true_name.isin(set(results["label_given"].dropna())).to_numpy(dtype=bool)
+    draw = _reading(run).draw
+    return score(classes.astype(np.int64), clusters.astype(np.int64), is_old, part=part, draw=draw)
 
 
 def _names_from_file(results: pd.DataFrame, truth_file: Path) -> pd.Series:
@@ -48,14 +88,28 @@ def _names_from_file(results: pd.DataFrame, truth_file: Path) -> pd.Series:
 
 
 def _names_from_dataset(run: RunFolder, results: pd.DataFrame) -> pd.Series:
-    settings = read_yaml(run.config)
-    reading = build(ReadingConfig, settings.get("reading", {}))
-    split, truth = open_dataset(settings["data"], dataset=settings["dataset"], reading=reading)
+    split, truth = _open(run, part="train")
+    data = read_yaml(run.config)["data"]
     if truth is None:
         raise DataError(
-            f"the true labels of {settings['data']} are not known. "
+            f"the true labels of {data} are not known. "
             f"Give them as a table: nngcd evaluate {run.path} --truth TRUE_LABELS.csv (columns file_name,label)"
         )
     if split.fingerprint != read_json(run.environment)["split_hash"]:
-        raise DataError(f"the images or labels of {settings['data']} have changed since the run; it cannot be scored.")
-    return pd.Series(np.array(truth.class_names, dtype=object)[truth.classes], index=results.index)
+        raise DataError(f"the images or labels of {data} have changed since the run; it cannot be scored.")
+    return _true_names(truth).set_axis(results.index)
+
+
+def _open(run: RunFolder, *, part: Part, on_progress: ReadProgress | None = None) -> tuple[Split, Truth | None]:
+    settings, reading = read_yaml(run.config), _reading(run)
+    return open_dataset(
+        settings["data"], dataset=settings["dataset"], reading=reading, part=part, on_progress=on_progress
+    )
+
+
+def _reading(run: RunFolder) -> ReadingConfig:
+    return build(ReadingConfig, read_yaml(run.config).get("reading", {}))
+
+
+def _true_names(truth: Truth) -> pd.Series:
+    return pd.Series(np.array(truth.class_names, dtype=object)[truth.classes])

@@ -13,14 +13,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nngcd.datasets.split import Split
+from nngcd.datasets.counts import Part
+from nngcd.datasets.split import Draw, Split
 from nngcd.metrics.accuracy import Accuracy, balanced_accuracy, split_accuracy, split_accuracy_v1
 from nngcd.metrics.agreement import adjusted_rand_index, normalized_mutual_information
 
 N_ALTERNATIVES = 3
 ROWS_PER_BLOCK = 8192
 """Rows whose probabilities exist at a time: all of them would be three copies of the scores, in double precision."""
-PROTOCOL = "transductive: unlabelled training images, one Hungarian match over all of them (v2), last epoch"
+_SCORED = {"train": "transductive: unlabelled training images", "test": "inductive: official test images"}
 
 
 def name_clusters(cluster_n: NDArray[np.int64], split: Split, n_clusters: int) -> list[str]:
@@ -160,10 +161,23 @@ def describe(split: Split, results: pd.DataFrame) -> dict[str, object]:
     }
 
 
-def score(true_class: NDArray[np.int64], cluster: NDArray[np.int64], is_old: NDArray[np.bool_]) -> dict[str, Any]:
+def protocol(*, part: Part = "train", draw: Draw = "pooled") -> str:
+    """Return which images are scored and how, in one line; the field's own draw of labels is not mentioned."""
+    drawn = ", stratified draw" if draw == "stratified" else ""
+    return f"{_SCORED[part]}, one Hungarian match over all of them (v2), last epoch{drawn}"
+
+
+def score(
+    true_class: NDArray[np.int64],
+    cluster: NDArray[np.int64],
+    is_old: NDArray[np.bool_],
+    *,
+    part: Part = "train",
+    draw: Draw = "pooled",
+) -> dict[str, Any]:
     """Return every metric of clusters against true classes, in per cent, with the protocol they belong to."""
     return {
-        "protocol": PROTOCOL,
+        "protocol": protocol(part=part, draw=draw),
         "n_scored": len(true_class),
         "accuracy": _per_cent(split_accuracy(true_class, cluster, is_old)),
         "accuracy_v1": _per_cent(split_accuracy_v1(true_class, cluster, is_old)),

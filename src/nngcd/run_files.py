@@ -107,5 +107,6 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
     if truth is not None:
         unlabelled = ~split.is_labelled
         cluster = scores_nk.argmax(-1).numpy()[unlabelled]
-        summary["scores"] = score(truth.classes[unlabelled], cluster, truth.is_old[unlabelled])
+        draw = settings.reading.draw
+        summary["scores"] = score(truth.classes[unlabelled], cluster, truth.is_old[unlabelled], draw=draw)
     write_json(run.summary, summary)

@@ -15,6 +15,8 @@ from scipy.io import savemat
 
 from nngcd.datasets.published import published_split
 
+TEST_SEED = 100_000
+"""Test images show other noise than training images."""
 CIFAR10_NAMES = "airplane automobile bird cat deer dog frog horse ship truck".split()
 CIFAR100_NAMES = """
 apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle
@@ -43,19 +45,23 @@ def cifar10(root: Path, *, n_per_class: int = 5) -> Path:
     for number, part in enumerate(np.array_split(classes, 5), start=1):
         batch = {"batch_label": f"training batch {number} of 5", "labels": part.tolist(), "data": _rows(part)}
         write_python2_pickle(folder / f"data_batch_{number}", batch)
+    test = _test_classes(10)
+    write_python2_pickle(folder / "test_batch", {"labels": test.tolist(), "data": _rows(test, first_seed=TEST_SEED)})
     write_python2_pickle(folder / "batches.meta", {"num_vis": 3072, "label_names": CIFAR10_NAMES})
     return root
 
 
 def cifar100(root: Path, *, n_per_class: int = 2) -> Path:
     classes = _shuffled(100, n_per_class)
-    content = {"data": _rows(classes), "fine_labels": classes.tolist(), "coarse_labels": (classes // 5).tolist()}
-    write_python2_pickle(root / "cifar-100-python" / "train", content)
+    for name, part, seed in (("train", classes, 0), ("test", _test_classes(100), TEST_SEED)):
+        labels = {"fine_labels": part.tolist(), "coarse_labels": (part // 5).tolist()}
+        write_python2_pickle(root / "cifar-100-python" / name, {"data": _rows(part, first_seed=seed), **labels})
     write_python2_pickle(root / "cifar-100-python" / "meta", {"fine_label_names": CIFAR100_NAMES})
     return root
 
 
 def cifar10_png(root: Path, *, n_per_class: int = 4) -> Path:
+    _class_tree(root, [f"test/{name}" for name in CIFAR10_NAMES], 1, suffix=".png", size=32, first_seed=TEST_SEED)
     return _class_tree(root, [f"train/{name}" for name in CIFAR10_NAMES], n_per_class, suffix=".png", size=32)
 
 
@@ -66,12 +72,13 @@ def cifar100_png(root: Path, *, n_per_class: int = 2) -> Path:
 def imagenet100(root: Path, *, n_per_class: int = 3) -> Path:
     """The 100 classes, and one that is not among them."""
     names = [*published_split("imagenet100").class_ids, "n01440764"]
+    _class_tree(root, [f"val/{name}" for name in names], 1, suffix=".JPEG", first_seed=TEST_SEED)
     return _class_tree(root, [f"train/{name}" for name in names], n_per_class, suffix=".JPEG")
 
 
 def herbarium19(root: Path, *, n_per_class: int = 2) -> Path:
     _class_tree(root, [f"small-train/{number}" for number in range(683)], n_per_class)
-    return _class_tree(root, [f"small-validation/{number}" for number in range(683)], 1)
+    return _class_tree(root, [f"small-validation/{number}" for number in range(683)], 1, first_seed=TEST_SEED)
 
 
 def cub(root: Path, *, n_per_class: int = 4) -> Path:
@@ -94,43 +101,50 @@ def cub(root: Path, *, n_per_class: int = 4) -> Path:
 def fgvc_aircraft(root: Path, *, n_per_class: int = 3) -> Path:
     folder = root / "fgvc-aircraft-2013b" / "data"
     _write_lines(folder / "variants.txt", AIRCRAFT_VARIANTS)
-    numbers = np.random.default_rng(0).permutation(100 * n_per_class)
-    lines = []
-    for number, variant in enumerate(AIRCRAFT_VARIANTS):
-        for place in range(n_per_class):
-            image_id = f"{numbers[number * n_per_class + place]:07d}"
-            _save(folder / "images" / f"{image_id}.jpg", number, seed=int(image_id))
-            lines.append(f"{image_id} {variant}")
-    _write_lines(folder / "images_variant_trainval.txt", lines)
+    numbers = np.random.default_rng(0).permutation(100 * (n_per_class + 1))
+    for part, first, size in (("trainval", 0, n_per_class), ("test", 100 * n_per_class, 1)):
+        lines = []
+        for index in range(100 * size):
+            image_id, variant = f"{numbers[first + index]:07d}", index // size
+            _save(folder / "images" / f"{image_id}.jpg", variant, seed=int(image_id))
+            lines.append(f"{image_id} {AIRCRAFT_VARIANTS[variant]}")
+        _write_lines(folder / f"images_variant_{part}.txt", lines)
     return root
 
 
 def stanford_cars(root: Path, *, n_per_class: int = 3) -> Path:
-    classes = _shuffled(196, n_per_class) + 1
-    names = [f"{index:05d}.jpg" for index in range(1, len(classes) + 1)]
-    for index, (name, number) in enumerate(zip(names, classes, strict=True)):
-        _save(root / "cars_train" / name, int(number), seed=index)
-    fields = ["bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "fname"]
-    annotations = np.zeros(len(classes), dtype=[(field, object) for field in fields])
-    for index, (name, number) in enumerate(zip(names, classes, strict=True)):
-        annotations[index] = (1, 1, 16, 16, int(number), name)
-    (root / "devkit").mkdir()
-    savemat(root / "devkit" / "cars_train_annos.mat", {"annotations": annotations})
+    parts = (("train", _shuffled(196, n_per_class), "", 0), ("test", _test_classes(196), "_withlabels", TEST_SEED))
+    for part, classes, suffix, first_seed in parts:
+        for index, number in enumerate(classes.tolist()):
+            _save(root / f"cars_{part}" / f"{index + 1:05d}.jpg", number + 1, seed=first_seed + index)
+        write_car_annotations(root / "devkit" / f"cars_{part}_annos{suffix}.mat", classes)
     class_names = np.array([f"Car {number} 2012" for number in range(1, 197)], dtype=object)
     savemat(root / "devkit" / "cars_meta.mat", {"class_names": class_names})
     return root
 
 
+def write_car_annotations(path: Path, classes: np.ndarray) -> None:
+    """Write the devkit's table of images 00001.jpg and so on; `classes` count from 0, the devkit from 1."""
+    fields = ["bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "fname"]
+    annotations = np.zeros(len(classes), dtype=[(field, object) for field in fields])
+    for index, number in enumerate(classes.tolist()):
+        annotations[index] = (1, 1, 16, 16, number + 1, f"{index + 1:05d}.jpg")
+    path.parent.mkdir(exist_ok=True)
+    savemat(path, {"annotations": annotations})
+
+
 def stanford_cars_csv(root: Path, *, n_per_class: int = 3) -> Path:
     """The images of `stanford_cars` by class, rows from the last to the first, and test images of the same names."""
-    classes = _shuffled(196, n_per_class) + 1
-    rows = []
-    for index, number in enumerate(classes.tolist()):
-        name = f"{index + 1:05d}.jpg"
-        _save(root / "car_data" / "train" / f"Car {number} 2012" / name, number, seed=index)
-        rows.append(f"{name},1,1,16,16,{number}")
-    _save(root / "car_data" / "test" / "Car 1 2012" / "00001.jpg", 1, seed=len(rows))
-    _write_lines(root / "anno_train.csv", rows[::-1])
+    for part, classes, first_seed in (
+        ("train", _shuffled(196, n_per_class), 0),
+        ("test", _test_classes(196), TEST_SEED),
+    ):
+        rows = []
+        for index, number in enumerate((classes + 1).tolist()):
+            name = f"{index + 1:05d}.jpg"
+            _save(root / "car_data" / part / f"Car {number} 2012" / name, number, seed=first_seed + index)
+            rows.append(f"{name},1,1,16,16,{number}")
+        _write_lines(root / f"anno_{part}.csv", rows[::-1])
     _write_lines(root / "names.csv", [f"Car {number} 2012" for number in range(1, 197)])
     return root
 
@@ -160,16 +174,23 @@ def _shuffled(n_classes: int, n_per_class: int) -> np.ndarray:
     return np.random.default_rng(0).permutation(np.repeat(np.arange(n_classes), n_per_class))
 
 
-def _rows(classes: np.ndarray) -> np.ndarray:
-    images = [_pixels(int(number), seed=index, size=32) for index, number in enumerate(classes)]
+def _test_classes(n_classes: int) -> np.ndarray:
+    """One test image of each class, in another order than that of the classes."""
+    return np.random.default_rng(1).permutation(n_classes)
+
+
+def _rows(classes: np.ndarray, *, first_seed: int = 0) -> np.ndarray:
+    images = [_pixels(int(number), seed=first_seed + index, size=32) for index, number in enumerate(classes)]
     return np.stack(images).transpose(0, 3, 1, 2).reshape(len(classes), 3072)
 
 
-def _class_tree(root: Path, folders: list[str], n_per_class: int, *, suffix: str = ".jpg", size: int = 16) -> Path:
+def _class_tree(
+    root: Path, folders: list[str], n_per_class: int, *, suffix: str = ".jpg", size: int = 16, first_seed: int = 0
+) -> Path:
     for number, folder in enumerate(folders):
         for place in range(n_per_class):
             path = root / folder / f"{Path(folder).name}_{place}{suffix}"
-            _save(path, number, seed=number * n_per_class + place, size=size)
+            _save(path, number, seed=first_seed + number * n_per_class + place, size=size)
     return root
 
 

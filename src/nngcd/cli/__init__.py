@@ -1,4 +1,4 @@
-"""The command line: `nngcd demo | fit | predict | evaluate | doctor`. The only layer that prints."""
+"""The command line: `nngcd demo | fit | predict | evaluate | data | doctor`. The only layer that prints."""
 
 from nngcd.cli.app import main
 

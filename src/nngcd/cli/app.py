@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from nngcd import __version__
-from nngcd.cli import bench, compare, demo, doctor, estimate_k, evaluate, fit, predict, study
+from nngcd.cli import bench, compare, data, demo, doctor, estimate_k, evaluate, fit, predict, study
 from nngcd.cli.display import ERRORS, warn
 from nngcd.core.errors import TrainingError, UserError
 
@@ -30,6 +30,7 @@ for command in (
     study.study, doctor.doctor,
 ):  # fmt: skip
     app.command()(command)
+app.add_typer(data.app, name="data")
 
 
 def _print_version(is_asked: bool) -> None:

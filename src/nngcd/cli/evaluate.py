@@ -8,17 +8,24 @@ from typing import Annotated
 import typer
 
 from nngcd.cli import options
-from nngcd.cli.display import say, say_json, say_table
+from nngcd.cli.display import progress_display, reading, say, say_json, say_table
+from nngcd.core.errors import ConfigError
+
+SPLIT_HELP = "The run's unlabelled images, or the official test images of its benchmark, which it has never seen."
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0913 (one parameter per flag)
     run: options.Run,
     truth: Annotated[
         Path | None, typer.Option(help="Table with file_name,label. (default: the data set's own truth)")
     ] = None,
+    split: Annotated[str, typer.Option(metavar="train|test", help=SPLIT_HELP)] = "train",
+    device: options.Device = "auto",
+    workers: options.Workers = None,
     json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
-    """Score a run's unlabelled images: accuracy of all, old and new classes, NMI, ARI.
+    """Score a run: accuracy of all, old and new classes, NMI, ARI.
 
     Example:  nngcd evaluate runs/first --truth true_labels.csv
     """
@@ -26,7 +33,18 @@ def evaluate(
     from nngcd import evaluation
     from nngcd.core.run_folder import RunFolder
 
-    scores = evaluation.evaluate(RunFolder.open(run), truth)
+    if split not in ("train", "test"):
+        raise ConfigError("--split", split, "must be train or test")
+    if split == "test" and truth is not None:
+        raise ConfigError("--truth", str(truth), "is for the run's own images; leave it out with --split test")
+    folder = RunFolder.open(run)
+    if split == "test":
+        with progress_display(is_quiet=quiet or json) as progress:
+            scores = evaluation.evaluate_test(
+                folder, device=device, workers=workers, on_progress=reading(progress), progress=progress
+            )
+    else:
+        scores = evaluation.evaluate(folder, truth)
     if json:
         say_json(scores)
         return

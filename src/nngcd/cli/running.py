@@ -49,7 +49,9 @@ def values_from(flags: dict[str, Any], config_file: Path | None, assignments: li
     if not values.get("data"):
         raise ConfigError("DATA", None, "say what to sort: a folder, a .csv or .npz file, or `digits`")
     for name in ("data", "weights"):
-        # Absolute, so that a run can be resumed and evaluated from anywhere.
+        # Absolute, so that a run can be resumed and evaluated from anywhere. A benchmark's name stays a name: a run
+        # folder then works on machines where the data lie elsewhere, and when they are moved one `nngcd data add`
+        # mends all runs; that the images are the same is checked by the hash of the split.
         if values.get(name) and Path(values[name]).exists():
             values[name] = str(Path(values[name]).resolve())
     if "effort" not in values:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 from nngcd.core.components import component_names, find_component
-from nngcd.core.errors import DataError
+from nngcd.core.errors import ConfigError, DataError, NngcdWarning
+from nngcd.datasets.counts import Part
 from nngcd.datasets.file_tree import no_such_path
 from nngcd.datasets.image_files import Progress as ReadProgress
 from nngcd.datasets.manifest_rows import SPREADSHEET_EXTENSIONS, TABLE_EXTENSIONS
+from nngcd.datasets.places import place_of
+from nngcd.datasets.published import published_names
 from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.datasets.sampling import some_of
 from nngcd.datasets.split import Split, Truth
@@ -24,30 +28,37 @@ def open_dataset(
     seed: int = 0,
     reading: ReadingConfig | None = None,
     on_progress: ReadProgress | None = None,
+    part: Part = "train",
 ) -> tuple[Split, Truth | None]:
     """Return the split, and the truth where there is one, of a path or of a dataset known by name.
 
     Args:
-        data: a folder, a table (.csv, .tsv, .parquet), an .npz file, or a name such as `digits`.
+        data: a folder, a table (.csv, .tsv, .parquet), an .npz file, or a name: `digits`, or a benchmark that was
+            added with `nngcd data add`. What exists as a path is read as a path, whatever its name.
         dataset: the name of the dataset that lies at `data`, for example `cub`; found from the path by default.
         seed: the seed of the run.
-        reading: how a folder or manifest is read.
+        reading: how the data are read.
         on_progress: called with the number of files read and their total, by datasets that read files.
+        part: the images to learn from, or a benchmark's official test images, which carry no labels.
 
     Raises:
-        DataError: nothing is there, or it cannot be used.
+        DataError: nothing is there, or it cannot be used, or it has no test images.
         UserError: no dataset of that name.
     """
-    name, root = (dataset, Path(data)) if dataset is not None else _recognise(data)
+    name, root = _locate(data, dataset)
     load = find_component(__name__, name, "load").load
-    options = dataclasses.asdict(reading) if reading else {}
-    split, truth = load(root, seed=seed, **_accepted(load, on_progress=on_progress, **options))
+    options = _accepted(load, on_progress=on_progress, part=part, **(dataclasses.asdict(reading) if reading else {}))
+    if part != "train" and "part" not in options:
+        raise DataError(f"'{data}' has no official test images; benchmarks have: {', '.join(published_names())}.")
+    if reading and reading.draw != "pooled" and "draw" not in options:
+        raise ConfigError("reading.draw", reading.draw, f"'{data}' brings its labels; only benchmarks draw them")
+    split, truth = load(root, seed=seed, **options)
     return some_of(split, truth, reading.n_images) if reading and reading.n_images else (split, truth)
 
 
 def open_images(data: str, *, dataset: str | None = None, on_progress: ReadProgress | None = None) -> Split:
     """Return images that are only to be looked at: labels are left aside, and any number of files may be unreadable."""
-    name, root = (dataset, Path(data)) if dataset is not None else _recognise(data)
+    name, root = _locate(data, dataset)
     load = find_component(__name__, name, "load").load
     split: Split = load(root, **_accepted(load, on_progress=on_progress, use_labels=False, allow_bad=1.0))[0]
     return split
@@ -59,9 +70,23 @@ def _accepted(load: Callable[..., object], **options: object) -> dict[str, objec
     return {name: value for name, value in options.items() if name in parameters}
 
 
+def _locate(data: str, dataset: str | None) -> tuple[str, Path | None]:
+    """Return which dataset this is, and where it lies; None when it lies nowhere or was not added."""
+    if dataset is None:
+        return _recognise(data)
+    is_name = data == dataset and not Path(data).exists()
+    return dataset, place_of(dataset) if is_name else Path(data)
+
+
 def _recognise(data: str) -> tuple[str, Path | None]:
     path, suffix = Path(data), Path(data).suffix.lower()
     if path.is_dir():
+        if data in published_names():
+            text = (
+                f"'{data}' is a folder here and is read as a folder of images. For the benchmark of that name: "
+                f"--dataset {data} if it lies in this folder, otherwise run this from another folder."
+            )
+            warnings.warn(text, NngcdWarning, stacklevel=4)
         return "folder", path
     if path.is_file():
         if suffix in TABLE_EXTENSIONS + SPREADSHEET_EXTENSIONS:
@@ -74,5 +99,5 @@ def _recognise(data: str) -> tuple[str, Path | None]:
         )
     names = component_names(__name__, "load")
     if data in names:
-        return data, None
+        return data, place_of(data)
     raise no_such_path(path, expected="folder, table, .npz file or dataset", other_names=names)

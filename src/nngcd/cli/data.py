@@ -1,0 +1,142 @@
+"""`nngcd data`: which benchmarks there are, where they lie on this machine, and whether a copy is whole."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nngcd.cli import options
+from nngcd.cli.display import progress_display, say, say_json
+from nngcd.core.errors import DataError
+
+if TYPE_CHECKING:
+    from nngcd.datasets.verification import Report
+
+N_PROBLEMS_SHOWN = 20
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A benchmark, as in `nngcd data list`.")]
+Root = Annotated[Path, typer.Argument(metavar="ROOT", help="The folder its official archive was unpacked in.")]
+OptionalRoot = Annotated[Path | None, typer.Argument(metavar="ROOT", help="The folder. (default: as it was added)")]
+
+app = typer.Typer(no_args_is_help=True, help="Say where the benchmarks lie, and check them. Nothing is downloaded.")
+
+
+@app.command("list")
+def list_(json: options.Json = False) -> None:
+    """Show the benchmarks, their published counts, and where each lies.
+
+    Example:  nngcd data list
+    """
+    rows = _rows()
+    if json:
+        say_json(rows)
+        return
+    say(f"{'name':<14} {'old / new':>10} {'labelled':>9} {'unlabelled':>11} {'test':>7}  where")
+    for row in rows:
+        classes, test = f"{row['n_old']} / {row['n_new']}", f"{row['n_test']:,}" if row["n_test"] else "-"
+        counts = f"{row['n_labelled']:>9,} {row['n_unlabelled']:>11,} {test:>7}"
+        say(f"{row['name']:<14} {classes:>10} {counts}  {_where(row)}")
+    say("(images of Table I of the NN-GCD paper; ImageNet-100, Aircraft and Herbarium 19 rounded to hundreds)")
+
+
+@app.command()
+def add(name: Name, root: Root, json: options.Json = False, quiet: options.Quiet = False) -> None:
+    """Remember where a benchmark lies, after reading all of it; from then on `nngcd fit NAME` is enough.
+
+    Example:  nngcd data add cub /data/CUB_200_2011
+    """
+    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
+    from nngcd.datasets.places import check_benchmark, known_places, remember_place
+    from nngcd.datasets.verification import verify as verify_copy
+
+    check_benchmark(name)
+    before = known_places().get(name)
+    with progress_display(is_quiet=quiet or json) as progress:
+        report = verify_copy(name, root, progress=progress)
+    remember_place(name, root)
+    if json:
+        say_json(_values(report))
+        return
+    _show(report)
+    say(f"\nAdded: {report.root}" + (f" (was {before})" if before not in (None, report.root) else ""))
+    say(f"Sort its images:  nngcd fit {name}")
+
+
+@app.command()
+def verify(name: Name, root: OptionalRoot = None, json: options.Json = False, quiet: options.Quiet = False) -> None:
+    """Read every file of a benchmark and compare the counts with the published ones; exit code 3 if they differ.
+
+    Example:  nngcd data verify cub
+    """
+    from nngcd.datasets.places import check_benchmark, place_of
+    from nngcd.datasets.verification import verify as verify_copy
+
+    check_benchmark(name)
+    place = root or place_of(name)
+    if place is None:
+        raise DataError(f"where '{name}' lies is not known. Say it: nngcd data verify {name} ROOT")
+    with progress_display(is_quiet=quiet or json) as progress:
+        # All problems are to be listed, so no number of them stops the reading.
+        report = verify_copy(name, place, progress=progress, allow_bad=1.0)
+    if json:
+        say_json(_values(report))
+    else:
+        _show(report)
+    if not report.is_right:
+        raise typer.Exit(DataError.exit_code)
+
+
+def _rows() -> list[dict[str, Any]]:
+    from nngcd.datasets import open_dataset
+    from nngcd.datasets.places import known_places
+    from nngcd.datasets.published import published_names, published_split
+
+    places = known_places()
+    rows: list[dict[str, Any]] = []
+    for split in map(published_split, published_names()):
+        n_old, place = len(split.old_classes), places.get(split.name)
+        rows.append({
+            "name": split.name, "n_old": n_old, "n_new": split.n_classes - n_old, "n_labelled": split.n_labelled,
+            "n_unlabelled": split.n_unlabelled, "n_test": split.n_test, "root": place,
+            "is_there": place is not None and Path(place).is_dir(),
+        })  # fmt: skip
+    digits, _ = open_dataset("digits", dataset="digits")
+    rows.append({
+        "name": "digits", "n_old": digits.n_old, "n_new": (digits.n_classes or 0) - digits.n_old,
+        "n_labelled": digits.n_labelled, "n_unlabelled": digits.n_unlabelled, "n_test": None, "root": None,
+        "is_there": True,
+    })  # fmt: skip
+    return rows
+
+
+def _where(row: dict[str, Any]) -> str:
+    if row["is_there"]:
+        return str(row["root"] or "comes with nngcd")
+    gone = f"{row['root']} is gone; " if row["root"] else ""
+    return f"{gone}nngcd data add {row['name']} ROOT"
+
+
+def _values(report: Report) -> dict[str, Any]:
+    return {**asdict(report), "is_right": report.is_right}
+
+
+def _show(report: Report) -> None:
+    """Print a report: counts, hash and problems."""
+    state = "OK" if report.is_right else "differs from what was published"
+    say(f"{report.name}: {state}; {report.n_old} old and {report.n_new} new classes in {report.root}")
+    say(f"{'images':<12} {'expected':>14} {'found':>9}")
+    for count in report.counts:
+        differs = "" if count.is_right else "  differs"
+        say(f"{count.what:<12} {count.expected_words:>14} {count.found:>9,}{differs}")
+    if report.why_no_test:
+        say(f"no test images, which only `evaluate --split test` needs ({report.why_no_test})")
+    say(f"split hash   {report.split_hash}")
+    if report.problems:
+        say(f"{len(report.problems):,} files cannot be used:")
+    for problem in report.problems[:N_PROBLEMS_SHOWN]:
+        say(f"  {problem.file_name}: {problem.reason} ({problem.code})")
+    if len(report.problems) > N_PROBLEMS_SHOWN:
+        say(f"  ... and {len(report.problems) - N_PROBLEMS_SHOWN:,} more; --json lists all")
