@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from nngcd.core.config import build, read_yaml
 from nngcd.core.errors import DataError
@@ -63,7 +64,8 @@ def evaluate_test(
         raise DataError(f"the run has a class '{unknown[0]}', the test images do not. Is it the copy it was made from?")
     predicted = predict(run, split, device=device, workers=workers, progress=progress)
     # Files that cannot be read follow the images, and are not scored.
-    return _scores(run, results, _true_names(truth), predicted["category"][: len(split)], part="test")
+    names = pd.Series(_true_names(truth))
+    return _scores(run, results, names, predicted["category"][: len(split)], part="test")
 
 
 def _finished(run: RunFolder) -> pd.DataFrame:
@@ -87,17 +89,27 @@ def _names_from_file(results: pd.DataFrame, truth_file: Path) -> pd.Series:
     return results["file_name"].map({row.file_name: row.label for row in read_rows(truth_file)})
 
 
-def _names_from_dataset(run: RunFolder, results: pd.DataFrame) -> pd.Series:
+def open_data(run: RunFolder) -> tuple[Split, NDArray[np.object_] | None]:
+    """Return what a run was made from and the name of each image's true class, None where the truth is not known.
+
+    Raises:
+        DataError: the data are not there, or have changed since the run.
+    """
     split, truth = _open(run, part="train")
-    data = read_yaml(run.config)["data"]
-    if truth is None:
+    if split.fingerprint != read_json(run.environment)["split_hash"]:
+        data = read_yaml(run.config)["data"]
+        raise DataError(f"the images or labels of {data} have changed since the run; its results do not fit them.")
+    return split, None if truth is None else _true_names(truth)
+
+
+def _names_from_dataset(run: RunFolder, results: pd.DataFrame) -> pd.Series:
+    _, names = open_data(run)
+    if names is None:
         raise DataError(
-            f"the true labels of {data} are not known. "
+            f"the true labels of {read_yaml(run.config)['data']} are not known. "
             f"Give them as a table: nngcd evaluate {run.path} --truth TRUE_LABELS.csv (columns file_name,label)"
         )
-    if split.fingerprint != read_json(run.environment)["split_hash"]:
-        raise DataError(f"the images or labels of {data} have changed since the run; it cannot be scored.")
-    return _true_names(truth).set_axis(results.index)
+    return pd.Series(names, index=results.index)
 
 
 def _open(run: RunFolder, *, part: Part, on_progress: ReadProgress | None = None) -> tuple[Split, Truth | None]:
@@ -111,5 +123,6 @@ def _reading(run: RunFolder) -> ReadingConfig:
     return build(ReadingConfig, read_yaml(run.config).get("reading", {}))
 
 
-def _true_names(truth: Truth) -> pd.Series:
-    return pd.Series(np.array(truth.class_names, dtype=object)[truth.classes])
+def _true_names(truth: Truth) -> NDArray[np.object_]:
+    names: NDArray[np.object_] = np.array(truth.class_names, dtype=object)[truth.classes]
+    return names

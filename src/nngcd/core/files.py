@@ -57,6 +57,12 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a binary file, whole or not at all."""
+    with atomic(path) as temporary:
+        temporary.write_bytes(content)
+
+
 def write_json(path: Path, values: object) -> None:
     """Write values as indented JSON."""
     write_text(path, json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n")

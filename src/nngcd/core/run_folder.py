@@ -30,11 +30,13 @@ log.txt            what happened when
 problems.csv       files that were not used, and why
 features.safetensors  the learned feature of every image
 model/             the trained model, for `nngcd predict`
+figures/           what `nngcd figures` drew
 checkpoints/       state for `nngcd fit --resume` (removed when the run is complete)
 
 Next:
   nngcd predict {run} NEW_IMAGES/ --out new.csv
   nngcd evaluate {run} --truth TRUE_LABELS.csv
+  nngcd figures {run}
   nngcd fit --resume {run}
 """
 
@@ -94,6 +96,7 @@ class RunFolder:
     summary = property(lambda self: self.path / "summary.json")
     model = property(lambda self: self.path / "model")
     checkpoint = property(lambda self: self.path / "checkpoints" / "last.safetensors")
+    figures = property(lambda self: self.path / "figures")
     log = property(lambda self: self.path / "log.txt")
 
     @property

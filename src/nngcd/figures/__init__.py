@@ -1,1 +1,1 @@
-"""Pictures as SVG text: they need no plotting library, open in any browser, and can be put into a page."""
+"""Figures of runs: one file each, found by name (it defines `draw`); the curve of K is plain SVG without matplotlib."""
