@@ -34,6 +34,16 @@ def test_a_missing_class_folder_is_refused_because_it_would_move_the_others(mini
         load(tmp_path)
 
 
+def test_test_images_are_numbered_by_the_training_folders_though_a_class_may_have_none(miniature, tmp_path):
+    (tmp_path / "small-train").symlink_to(miniature / "small-train")
+    left_out = shutil.ignore_patterns("17")
+    shutil.copytree(miniature / "small-validation", tmp_path / "small-validation", ignore=left_out)
+    with pytest.warns(NngcdWarning, match="should have 2,679 test images, found 682 test images"):
+        split, truth = load(tmp_path, part="test")
+    of_images = [truth.class_names[number] for number in truth.classes]
+    assert of_images == [name.partition("/")[0] for name in split.table["file_name"]]
+
+
 def test_the_folder_that_holds_it_is_accepted(miniature, tmp_path):
     (tmp_path / "herbarium_19").symlink_to(miniature)
     assert len(load_miniature(tmp_path)[0]) == 2 * 683

@@ -42,6 +42,18 @@ def test_the_numbers_of_images_are_those_of_table_1(name):
         assert split.n_labelled + split.n_unlabelled == split.n_images
 
 
+def test_training_and_test_images_make_up_the_whole():
+    """The sizes their authors give for the whole datasets; of ImageNet, 50 validation images of each class.
+
+    Herbarium 19: README_2019.md of github.com/visipedia/herbarium_comp, with 9,565 images whose labels are secret.
+    """
+    for name, n_whole in (("cifar10", 60_000), ("cub", 11_788), ("fgvc_aircraft", 10_000), ("stanford_cars", 16_185)):
+        assert published_split(name).n_images + published_split(name).n_test == n_whole
+    assert published_split("cifar100").n_test == 10_000
+    assert published_split("imagenet100").n_test == 100 * 50
+    assert published_split("herbarium19").n_images + published_split("herbarium19").n_test + 9_565 == 46_469
+
+
 def test_all_seven_are_there_and_a_wrong_name_gets_a_suggestion():
     assert published_names() == tuple(COUNTS)
     with pytest.raises(DataError, match="Did you mean 'cifar10'"):

@@ -53,7 +53,7 @@ def test_each_shows_its_class(parts_of, name):
         ("cifar100", "cifar-100-python/test", r"no test images of CIFAR-100 .*lacks cifar-100-python/test"),
         ("cub", "CUB_200_2011/train_test_split.txt", r"lacks CUB_200_2011/train_test_split.txt"),
         ("fgvc_aircraft", "fgvc-aircraft-2013b/data/images_variant_test.txt", r"lacks .*images_variant_test.txt"),
-        ("herbarium19", "small-validation", r"no test images of Herbarium 19 .*Expected small-validation/"),
+        ("herbarium19", "small-validation", r"no test images of Herbarium 19 .*lacks small-validation"),
         ("imagenet100", "val", r"no test images of ImageNet-100 .*Expected .*'val'.*ILSVRC2012_img_val"),
         ("stanford_cars", "devkit/cars_test_annos_withlabels.mat", r"lacks .*cars_test_annos_withlabels.mat"),
         ("stanford_cars_csv", "anno_test.csv", r"lacks anno_test.csv"),

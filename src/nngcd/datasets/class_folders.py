@@ -42,12 +42,14 @@ def images_by_class(folder: Path, folder_names: Sequence[str]) -> ClassImages:
 
     Args:
         folder: what holds the class folders; others in it are left alone.
-        folder_names: the class folders in the order of their classes.
+        folder_names: the class folders in the order of their classes; one that is not there has no images.
     """
     file_names: list[str] = []
     classes: list[int] = []
     problems: list[Problem] = []
     for number, name in enumerate(folder_names):
+        if not (folder / name).exists():
+            continue
         tree = walk(folder / name)
         images = [path for path in tree.file_names if PurePosixPath(path).suffix.lower() in EXTENSIONS]
         file_names += [f"{name}/{path}" for path in images]

@@ -32,7 +32,7 @@ def load(
     that way, then by file name.
 
     Args:
-        root: the folder that holds `small-train`, and `small-validation` for test images.
+        root: the folder that holds `small-train`, and for test images `small-validation`, too.
         seed: not used; the published draw belongs to the benchmark, not to the run.
         allow_bad: share of unreadable files above which the data are refused.
         on_progress: called with the number of files checked and their total.
@@ -44,12 +44,13 @@ def load(
     """
     images = _FOLDERS[part]
     layout = Layout(
-        needed=(f"{images}/",),
+        needed=tuple(f"{name}/" for name in sorted({_FOLDERS["train"], images})),
         folders=("", "herbarium_19", "herbarium-2019-fgvc6"),
         source=f"with {images}/CLASS/IMAGE.jpg as the Herbarium Challenge 2019 gives them (Kaggle, FGVC6)",
     )
     _, folder = find_layout(root, [layout], name="herbarium19", title="Herbarium 19", part=part)
-    names = class_folders(folder / images, n_classes=published_split("herbarium19").n_classes)
+    # Also for test images: of a rare class there may be none, which must not move the numbers of the others.
+    names = class_folders(folder / _FOLDERS["train"], n_classes=published_split("herbarium19").n_classes)
     found = images_by_class(folder / images, names)
     listing = Listing(
         name="herbarium19",
