@@ -75,17 +75,3 @@ def image_folder(tmp_path, rng) -> Path:
         for i in range(6):
             paint(root / "_unlabelled" / f"{name}_{i}.png", colour)
     return root
-
-
-@pytest.fixture
-def nngcd(monkeypatch, capsys):
-    """Run a command in this process; return its exit code, standard output and standard error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["nngcd", *(str(a) for a in arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        captured = capsys.readouterr()
-        return exit_.value.code or 0, captured.out, captured.err
-
-    return run

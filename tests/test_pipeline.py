@@ -217,3 +217,9 @@ def test_global_random_state_is_left_alone(blob_split):
     before = torch.random.get_rng_state()
     fit(blob_split, blob_settings())
     assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_a_known_category_without_a_labelled_image_is_named_before_the_work_begins(blob_split):
+    labels = np.where(blob_split.labels == 1, -1, blob_split.labels)
+    with pytest.raises(DataError, match=r"1 of the 3 known categories .* have no labelled image, for example '1'"):
+        prepare(dataclasses.replace(blob_split, labels=labels), blob_settings())

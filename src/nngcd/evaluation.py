@@ -36,11 +36,14 @@ def evaluate(run: RunFolder, truth_file: Path | None = None) -> dict[str, Any]:
         DataError: there is no truth, or it does not fit the run.
     """
     results = _finished(run)
-    true_name = _names_from_file(results, truth_file) if truth_file else _names_from_dataset(run, results)
+    if truth_file:
+        true_name, old_names = _names_from_file(results, truth_file), set(results["label_given"].dropna())
+    else:
+        true_name, old_names = _names_from_dataset(run, results)
     is_scored = (results["label_given"].isna() & true_name.notna()).to_numpy()
     if not is_scored.any():
         raise DataError("none of the run's unlabelled images is in the truth. Do the file names agree?")
-    return _scores(run, results, true_name[is_scored], results.loc[is_scored, "category"], part="train")
+    return _scores(run, true_name[is_scored], results.loc[is_scored, "category"], old_names, part="train")
 
 
 def evaluate_test(
@@ -64,8 +67,9 @@ def evaluate_test(
         raise DataError(f"the run has a class '{unknown[0]}', the test images do not. Is it the copy it was made from?")
     predicted = predict(run, split, device=device, workers=workers, progress=progress)
     # Files that cannot be read follow the images, and are not scored.
-    names = pd.Series(_true_names(truth))
-    return _scores(run, results, names, predicted["category"][: len(split)], part="test")
+    return _scores(
+        run, pd.Series(_true_names(truth)), predicted["category"][: len(split)], _old_names(truth), part="test"
+    )
 
 
 def _finished(run: RunFolder) -> pd.DataFrame:
@@ -75,12 +79,12 @@ def _finished(run: RunFolder) -> pd.DataFrame:
 
 
 def _scores(
-    run: RunFolder, results: pd.DataFrame, true_name: pd.Series, category: pd.Series, *, part: Part
+    run: RunFolder, true_name: pd.Series, category: pd.Series, old_names: set[str], *, part: Part
 ) -> dict[str, Any]:
-    """Return the scores of categories against true names; old classes are those with labels in training."""
+    """Return the scores of categories against true names."""
     classes, _ = pd.factorize(true_name)
     clusters, _ = pd.factorize(category)
-    is_old = true_name.isin(set(results["label_given"].dropna())).to_numpy(dtype=bool)
+    is_old = true_name.isin(old_names).to_numpy(dtype=bool)
     draw = _reading(run).draw
     return score(classes.astype(np.int64), clusters.astype(np.int64), is_old, part=part, draw=draw)
 
@@ -95,21 +99,26 @@ def open_data(run: RunFolder) -> tuple[Split, NDArray[np.object_] | None]:
     Raises:
         DataError: the data are not there, or have changed since the run.
     """
+    split, truth = _open_unchanged(run)
+    return split, None if truth is None else _true_names(truth)
+
+
+def _open_unchanged(run: RunFolder) -> tuple[Split, Truth | None]:
     split, truth = _open(run, part="train")
     if split.fingerprint != read_json(run.environment)["split_hash"]:
         data = read_yaml(run.config)["data"]
         raise DataError(f"the images or labels of {data} have changed since the run; its results do not fit them.")
-    return split, None if truth is None else _true_names(truth)
+    return split, truth
 
 
-def _names_from_dataset(run: RunFolder, results: pd.DataFrame) -> pd.Series:
-    _, names = open_data(run)
-    if names is None:
+def _names_from_dataset(run: RunFolder, results: pd.DataFrame) -> tuple[pd.Series, set[str]]:
+    _, truth = _open_unchanged(run)
+    if truth is None:
         raise DataError(
             f"the true labels of {read_yaml(run.config)['data']} are not known. "
             f"Give them as a table: nngcd evaluate {run.path} --truth TRUE_LABELS.csv (columns file_name,label)"
         )
-    return pd.Series(names, index=results.index)
+    return pd.Series(_true_names(truth), index=results.index), _old_names(truth)
 
 
 def _open(run: RunFolder, *, part: Part, on_progress: ReadProgress | None = None) -> tuple[Split, Truth | None]:
@@ -126,3 +135,7 @@ def _reading(run: RunFolder) -> ReadingConfig:
 def _true_names(truth: Truth) -> NDArray[np.object_]:
     names: NDArray[np.object_] = np.array(truth.class_names, dtype=object)[truth.classes]
     return names
+
+
+def _old_names(truth: Truth) -> set[str]:
+    return set(truth.class_names[: truth.n_old])

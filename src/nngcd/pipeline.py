@@ -20,7 +20,7 @@ from nngcd.clustering.estimate_k import KEstimate
 from nngcd.core import processes
 from nngcd.core.components import find_component
 from nngcd.core.device import choose_device, choose_precision, choose_workers
-from nngcd.core.errors import ConfigError
+from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.memory import forget_peak
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
@@ -84,6 +84,7 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
     Raises:
         UserError: the number of categories, the backbone, its weights or the device cannot be used.
     """
+    _check_every_category_is_labelled(split)
     k = given_k(split, settings)
     device = choose_device(settings.device)
     precision = choose_precision(settings.precision, device)
@@ -97,6 +98,16 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
         reason = f"must be at least the number of processes, {processes.count()}"
         raise ConfigError("training.batch_size", settings.training.batch_size, reason)
     return Job(split, settings, blueprint, backbone, k, fabric, plan)
+
+
+def _check_every_category_is_labelled(split: Split) -> None:
+    missing = sorted(set(range(split.n_old)) - set(split.labels.tolist()))
+    if missing:
+        raise DataError(
+            f"{len(missing)} of the {split.n_old} known categories of {split.name} have no labelled image, for example "
+            f"'{split.class_names[missing[0]]}'. A benchmark's copy is incomplete, or so small that the published draw "
+            f"misses a class: --set reading.draw=stratified labels half of every class."
+        )
 
 
 def _plan(split: Split, chosen: ViewsConfig, backbone: Backbone, *, only_centre: bool) -> BankPlan | None:
