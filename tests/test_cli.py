@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 from nngcd.cli.app import app
 from nngcd.cli.options import seed_range
 
-DATA = ("data list", "data add", "data verify")
+COMMANDS = ("demo", "fit", "predict", "estimate-k", "evaluate", "compare", "figures", "bench", "study", "doctor",
+            "data list", "data add", "data verify")  # fmt: skip
 FAST = ["--set", "loss.n_hidden=32", "--set", "loss.n_projection=16", "--set", "training.batch_size=48"]
 
 
@@ -29,7 +30,7 @@ def arrays(blobs, tmp_path):
 
 
 def test_every_command_has_help_with_an_example():
-    for command in ("demo", "fit", "predict", "estimate-k", "evaluate", "compare", "bench", "study", "doctor", *DATA):
+    for command in COMMANDS:
         result = CliRunner().invoke(app, [*command.split(), "--help"])
         assert result.exit_code == 0
         assert f"nngcd {command}" in result.output
@@ -132,6 +133,51 @@ def test_runs_side_by_side(nngcd, arrays, tmp_path):
     (runs[0] / "summary.json").unlink()
     assert "is not finished" in nngcd("compare", *runs)[2]
     assert "must be one of md, csv, latex" in nngcd("compare", *runs, "--format", "xml")[2]
+
+
+def test_figures_of_runs_side_by_side(nngcd, arrays, tmp_path):
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    few = ["--set", "training.epochs=2", *FAST]
+    assert nngcd("fit", arrays, "--k", 6, "--out", ours, "-q", *few)[0] == 0
+    assert nngcd("fit", arrays, "--k", 6, "--method", "kmeans", "--out", theirs, "-q")[0] == 0
+    before = {path for path in ours.rglob("*") if path.is_file()}
+    code, out, err = nngcd("figures", ours, theirs, "--format", "svg", "--only", "activation,attention,curves")
+    assert code == 0, err
+    assert f"Written to {ours / 'figures' / 'curves.svg'}" in out
+    assert "Skipped attention: nngcd was made from features" in out
+    assert "Traceback" not in out + err
+    drawn = {path for path in ours.rglob("*") if path.is_file()} - before
+    assert drawn == {ours / "figures" / f"{name}.svg" for name in ("activation", "curves")}
+    text = " ".join((ours / "figures" / "activation.svg").read_text().split())
+    assert "nngcd: projection with gelu, 16 axes, 240 images" in text
+    assert "kmeans: features; the method has no projection" in text
+
+    out = tmp_path / "elsewhere"
+    named = ["--only", "cooccurrence,attention", "--format", "png", "--dpi", 40, "--out", out, "--json"]
+    found = json.loads(nngcd("figures", theirs, *named)[1])
+    assert found["written"] == [str(out / "cooccurrence.png")]
+    assert "made from features" in found["skipped"]["attention"]
+
+
+def test_figures_that_cannot_be_drawn_end_with_a_clear_message(nngcd, arrays, blobs, tmp_path):
+    run, other = tmp_path / "run", tmp_path / "other"
+    assert nngcd("fit", arrays, "--k", 6, "--method", "kmeans", "--out", run, "-q")[0] == 0
+    code, _, err = nngcd("figures", run, "--only", "tsme")
+    assert code == 2
+    assert "no figure 'tsme'. Did you mean 'tsne'? There are: activation, attention, cooccurrence" in err
+    assert "There are: svg, pdf, png" in nngcd("figures", run, "--format", "gif")[2]
+    code, _, err = nngcd("figures", run, "--only", "curves")
+    assert code == 3
+    assert "nothing was drawn. curves: kmeans recorded no epochs" in err
+    assert "no class 'owl'" in nngcd("figures", run, "--only", "tsne", "--classes", "owl")[2]
+    np.savez(tmp_path / "half.npz", X=blobs[0][::2], y=blobs[1][::2])
+    assert nngcd("fit", tmp_path / "half.npz", "--k", 6, "--method", "kmeans", "--out", other, "-q")[0] == 0
+    assert "different images or labels" in nngcd("figures", run, other)[2]
+    (run / "summary.json").unlink()
+    code, _, err = nngcd("figures", run)
+    assert code == 3
+    assert "is not finished" in err
+    assert not (run / "figures").exists()
 
 
 def test_only_fit_runs_in_several_processes(nngcd, arrays, tmp_path, monkeypatch):

@@ -132,6 +132,8 @@ class RunSubject:
         """Method, preset, effort, backbone, data, seed, K, images and scores in one line."""
         summary, settings = read_json(self.run.summary), read_yaml(self.run.config)
         parts = [f"{name} {summary[name]}" for name in ("method", "preset", "effort", "backbone")]
+        if settings.get("weights"):
+            parts[-1] += f" with the weights {Path(str(settings['weights'])).name}"
         data = settings.get("dataset") or Path(str(settings["data"])).name
         parts += [f"data {data}", f"seed {summary['seed']}", f"K = {summary['k']}"]
         parts.append(f"{summary['n_images']:,} images, {summary['n_labelled']:,} of them labelled")

@@ -9,6 +9,8 @@ from nngcd.bench.comparison import HEAD, Row, Summary, spread
 from nngcd.bench.published import published_ablation, published_pretraining
 from nngcd.bench.studies import SWEEPS, components_of
 from nngcd.bench.tables import Report
+from nngcd.figures.page import Page
+from nngcd.figures.score_chart import score_chart
 
 ABLATION_NOTE = (
     "Published: Table V of the paper, a mean over CUB, Stanford Cars and Aircraft with a ViT-B/16 of DINO; only the "
@@ -37,6 +39,16 @@ def sweep_report(study: str, dataset: str, rows: Sequence[Row], summaries: Seque
     if study != "pretraining":
         return report
     return with_published(report, [published_pretraining(dataset, name) for name in names])
+
+
+def study_chart(study: str, report: Report, rows: Sequence[Row]) -> Page:
+    """Return the figure of a study: accuracy over the values of its setting, or over the choices of components."""
+    names = [row.name.partition("=")[2] or row.name for row in rows]
+    is_numeric = study in SWEEPS and SWEEPS[study].is_numeric
+    places = [float(name) for name in names] if is_numeric else None
+    scores = {part: [row.values(part) for row in rows] for part in ("All", "Old", "New")}
+    axis = SWEEPS[study].axis if study in SWEEPS else "components"
+    return score_chart(axis, names, places, scores, caption=[f"{report.title}.", report.notes[0]])
 
 
 def _gain(row: Row, base: Row | None) -> str:

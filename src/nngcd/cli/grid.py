@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,12 @@ from nngcd.cli.display import ERRORS, say
 from nngcd.cli.running import fit_run, values_from
 from nngcd.core.config import Values, build, merge
 from nngcd.core.errors import ConfigError, ResourceError, TrainingError, UserError
-from nngcd.core.files import read_json, write_table
+from nngcd.core.files import read_json, write_bytes, write_table
 from nngcd.datasets import open_dataset
 from nngcd.datasets.reading import Config as ReadingConfig
+from nngcd.figures.page import FORMATS, Page, plain_style
 
+DPI = 150
 SMOKE: Values = {"training": {"epochs": 2}, "reading": {"n_images": 300}}
 """What `--smoke` sets: enough to see whether everything runs, and nothing else."""
 
@@ -106,6 +108,15 @@ def write(done: Done, report: Report, out: Path, name: str) -> list[Path]:
     files = [*report.write(out, name), out / f"{name}.csv"]
     write_table(files[-1], run_table(done.runs))
     return files
+
+
+def draw(chart: Callable[[], Page], out: Path, name: str) -> list[Path]:
+    """Draw a figure as SVG, PDF and PNG; return the files."""
+    with plain_style():
+        page = chart()
+        for form in FORMATS:
+            write_bytes(out / f"{name}.{form}", page.render(form, DPI))
+    return [out / f"{name}.{form}" for form in FORMATS]
 
 
 def show(report: Report) -> None:

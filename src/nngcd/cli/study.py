@@ -45,8 +45,11 @@ def study(  # noqa: PLR0913 (one parameter per flag)
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.bench.grid import make_grid
     from nngcd.bench.studies import NAMES, SWEEPS, ablation, chosen_values
-    from nngcd.bench.study_report import ablation_report, sweep_report
+    from nngcd.bench.study_report import ablation_report, study_chart, sweep_report
     from nngcd.cli import grid
+    from nngcd.figures.page import check_matplotlib
+
+    check_matplotlib()
 
     if name not in NAMES:
         raise ConfigError("STUDY", name, f"no such study.{did_you_mean(name, NAMES)} There are: {', '.join(NAMES)}")
@@ -72,10 +75,10 @@ def study(  # noqa: PLR0913 (one parameter per flag)
         if name == "ablation"
         else sweep_report(name, dataset, rows, done.summaries)
     )
-    files = grid.write(done, report, out, name)
+    files = [*grid.write(done, report, out, name), *grid.draw(lambda: study_chart(name, report, rows), out, name)]
     if json:
         say_json(grid.as_json(rows, report, files))
     else:
         grid.show(report)
-        say(f"\nThis table: {files[0]} and {files[1].name}; every run: {files[2]}")
+        say(f"\nThis table: {files[0]} and {files[1].name}; every run: {files[2]}; the figure: {files[3]}")
     grid.end(done)

@@ -1,0 +1,102 @@
+"""What figures are given of a run folder."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from nngcd.core.files import write_json, write_table, write_tensors, write_yaml
+from nngcd.core.run_folder import RunFolder
+from nngcd.datasets import open_dataset
+from nngcd.drawing import RunData, RunSubject
+from nngcd.figures.subject import UndrawableError
+from nngcd.training.model import Blueprint, Model, build_backbone
+
+FACTS = {"method": "nngcd", "preset": "paper", "effort": "quick", "backbone": "dino", "seed": 3, "k": 4}
+
+
+class Opened:
+    """Data as they were found."""
+
+    def __init__(self, split=None, true_name=None, reason=""):
+        self.opened = split, true_name, reason
+
+
+@pytest.fixture
+def run(tmp_path):
+    folder = RunFolder(tmp_path)
+    scores = {"accuracy": {"all": 51.07, "old": 61.71, "new": None}}
+    write_json(folder.summary, {**FACTS, "n_images": 5000, "n_labelled": 2, "scores": scores})
+    write_yaml(folder.config, {"data": "/there/birds", "dataset": None, "weights": "/here/mine.pth"})
+    given = pd.Series(["owl", None, None, None, "ant"], dtype="string")
+    category = ["owl", "new-001", "owl", "new-001", "ant"]
+    write_table(folder.results, pd.DataFrame({"label_given": given, "category": category}))
+    write_tensors(folder.features, {"features_nd": torch.eye(5).half()})
+    return folder
+
+
+def vit(folder):
+    """Save a small random ViT whose last block has been trained, as it were; return it."""
+    blueprint = Blueprint(
+        backbone="vit_tiny_patch16_224", effort="normal", tail_blocks=1, image_size=32, method="kmeans", loss={},
+        n_features=None, n_clusters=3, n_old=2,
+    )  # fmt: skip
+    model = Model.assemble(blueprint, build_backbone(blueprint, pretrained=False), seed=0)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.backbone.tail.parameters():
+            parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
+    model.save(folder.model, ["a", "b", "c"])
+    return model
+
+
+def test_the_facts_of_a_run_in_one_line(run):
+    facts = RunSubject(run, Opened(), "ours", ()).facts
+    assert facts == (
+        "ours: method nngcd, preset paper, effort quick, backbone dino with the weights mine.pth, data birds, seed 3, "
+        "K = 4, 5,000 images, 2 of them labelled, accuracy of the unlabelled: all 51.1, old 61.7."
+    )
+
+
+def test_true_classes_are_taken_where_they_are_known_old_ones_first(run):
+    true_name = np.array(["owl", "bee", "owl", "cat", "ant"], dtype=object)
+    grouping = RunSubject(run, Opened(true_name=true_name), "ours", ()).grouping
+    assert grouping.names == ("ant", "owl", "bee", "cat")
+    assert grouping.class_n.tolist() == [1, 2, 1, 3, 0]
+    assert (grouping.n_old, grouping.are_true) == (2, True)
+
+
+def test_otherwise_the_found_categories_are(run):
+    grouping = RunSubject(run, Opened(), "ours", ()).grouping
+    assert grouping.names == ("ant", "owl", "new-001")
+    assert (grouping.class_n.tolist(), grouping.are_true) == ([1, 2, 1, 2, 0], False)
+
+
+def test_data_that_are_gone_are_a_reason_and_no_error(run):
+    split, true_name, reason = RunData(run).opened
+    assert split is None
+    assert true_name is None
+    assert "/there/birds" in reason
+
+
+def test_attention_is_that_of_the_trained_block(run, image_folder):
+    model = vit(run)
+    split, _ = open_dataset(str(image_folder))
+    found = RunSubject(run, Opened(split), "ours", ()).attention([0, 13])
+    prepare, seen = model.backbone.preprocessing, []
+    views = torch.stack([prepare.centre_view(split.images.open(row)) for row in (0, 13)])
+    last = model.backbone.tail.network.blocks[-1]
+    last.attn.fused_attn = False
+    last.attn.attn_drop.register_forward_hook(lambda _, inputs, output: seen.append(output))
+    with torch.no_grad():
+        last(model.backbone.trunk(prepare.normalise(views)))
+    assert (found.views_bhwc == views.permute(0, 2, 3, 1).numpy()).all()
+    np.testing.assert_allclose(found.maps_bhpp, seen[0][:, :, 0, 1:].unflatten(-1, (2, 2)), rtol=1e-4)
+
+
+def test_without_its_images_attention_is_not_drawn(run):
+    vit(run)
+    with pytest.raises(UndrawableError, match="the images are needed: no such folder"):
+        RunSubject(run, Opened(reason="no such folder"), "ours", ()).attention([0])
