@@ -87,6 +87,15 @@ def test_a_path_with_the_name_beside_it_still_works_and_the_draw_is_in_the_proto
         scores = json.loads(nngcd("evaluate", "run", "--split", part, "--workers", 0, "--json")[1])
         assert scores["protocol"].endswith("stratified draw")
 
+    batches = cifar / "cifar-10-batches-py"
+    names = ["kitten" if name == "cat" else name for name in miniatures.CIFAR10_NAMES]
+    miniatures.write_python2_pickle(batches / "batches.meta", {"label_names": names})
+    code, _, err = nngcd("evaluate", "run", "--split", "test", "-q")
+    assert (code, "the run has a class 'cat', the test images do not" in words(err)) == (3, True)
+    (batches / "test_batch").unlink()
+    code, _, err = nngcd("evaluate", "run", "--split", "test", "-q")
+    assert (code, "no test images of CIFAR-10" in words(err), "test_batch" in err) == (3, True, True)
+
 
 @pytest.mark.filterwarnings("default::nngcd.core.errors.NngcdWarning")
 def test_verify_lists_what_is_missing_and_ends_with_code_3(nngcd, tmp_path):

@@ -52,9 +52,12 @@ class Listing:
         n_classes = published_split(self.name).n_classes
         if len(self.class_names) != n_classes:
             raise DataError(f"'{self.name}' has {n_classes} classes, but this copy names {len(self.class_names)}.")
-        if len(self.classes) == 0 or self.classes.min() < 0 or self.classes.max() >= n_classes:
-            kind = "training" if self.part == "train" else "test"
-            raise DataError(f"this copy of '{self.name}' lists no {kind} images, or classes outside its {n_classes}.")
+        if len(self.classes) == 0:
+            raise DataError(
+                f"this copy of '{self.name}' lists no {'training' if self.part == 'train' else 'test'} images."
+            )
+        if self.classes.min() < 0 or self.classes.max() >= n_classes:
+            raise DataError(f"this copy of '{self.name}' lists classes outside its {n_classes}.")
 
 
 def split_files(
