@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Annotated, Any
 
 import typer
@@ -27,6 +26,7 @@ def demo(
     Example:  nngcd demo --seeds 0-2
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
+    from nngcd.bench.comparison import row_of
     from nngcd.cli.running import fit_run
     from nngcd.core.files import read_json
     from nngcd.settings import resolve
@@ -43,26 +43,14 @@ def demo(
         say_json(summaries)
         return
     say()
-    say_table(
-        ["method", "All", "Old", "New", "seconds"],
-        [[name, *_cells(summaries[method])] for method, name in METHODS.items()],
-    )
+    rows = [row_of(name, summaries[method]) for method, name in METHODS.items()]
+    say_table(["method", "All", "Old", "New", "seconds"], [[*row.cells[:4], f"{row.seconds:.0f}"] for row in rows])
     say(f"({summaries['nngcd'][0]['scores']['protocol']}; K = 10 known; {_seed_words(numbers)})\n")
     for line in found_words(summaries["nngcd"][0]):
         say(line)
     say("The new categories should be the digits 5 to 9, which nobody named.\n")
     say(f"Every image's category:  {runs['nngcd'][0].results_csv}")
     say("With your own images:    nngcd fit my_images/ --k 30")
-
-
-def _cells(summaries: Sequence[dict[str, Any]]) -> list[str]:
-    accuracies = [summary["scores"]["accuracy"] for summary in summaries]
-    cells = [_mean([accuracy[part] for accuracy in accuracies]) for part in ("all", "old", "new")]
-    return [*cells, f"{mean(summary['seconds'] for summary in summaries):.0f}"]
-
-
-def _mean(values: Sequence[float]) -> str:
-    return f"{mean(values):.1f} ± {stdev(values):.1f}" if len(values) > 1 else f"{values[0]:.1f}"
 
 
 def _seed_words(seeds: Sequence[int]) -> str:
