@@ -11,6 +11,7 @@ from nngcd.core.files import write_json, write_table, write_tensors, write_yaml
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset
 from nngcd.drawing import RunData, RunSubject
+from nngcd.figures import attention
 from nngcd.figures.subject import UndrawableError
 from nngcd.training.model import Blueprint, Model, build_backbone
 
@@ -100,3 +101,17 @@ def test_without_its_images_attention_is_not_drawn(run):
     vit(run)
     with pytest.raises(UndrawableError, match="the images are needed: no such folder"):
         RunSubject(run, Opened(reason="no such folder"), "ours", ()).attention([0])
+
+
+@pytest.mark.parametrize(
+    ("backbone", "n_features", "reason"),
+    [("resnet10t", None, "ours: ResNet is no ViT"), ("features", 8, "ours was made from features")],
+)
+def test_a_backbone_without_attention_is_refused_before_the_images_are_opened(run, backbone, n_features, reason):
+    blueprint = Blueprint(
+        backbone=backbone, effort="quick", tail_blocks=1, image_size=None, method="kmeans", loss={},
+        n_features=n_features, n_clusters=3, n_old=2,
+    )  # fmt: skip
+    Model.assemble(blueprint, build_backbone(blueprint, pretrained=False), seed=0).save(run.model, ["a", "b", "c"])
+    with pytest.raises(UndrawableError, match=reason):
+        attention.draw([RunSubject(run, None, "ours", ())])

@@ -23,7 +23,7 @@ from nngcd.core.seeds import numpy_generator
 from nngcd.datasets.split import Split
 from nngcd.evaluation import open_data
 from nngcd.figures.page import FORMATS, Page, check_matplotlib, plain_style
-from nngcd.figures.subject import Activations, AttentionMaps, Grouping, UndrawableError
+from nngcd.figures.subject import Activations, AttentionMaps, Grouping, UndrawableError, chosen_classes
 from nngcd.heads import ACTIVATIONS, ProjectionHead
 from nngcd.training.model import ROWS_PER_PIECE, Model
 
@@ -65,11 +65,14 @@ def draw_figures(runs: Sequence[RunFolder], out: Path, wishes: Wishes, progress:
     """Draw one finished run, or several side by side, into a folder; figures that are there already are replaced.
 
     Raises:
-        DataError: a run is not finished, the runs are of different images, or nothing at all could be drawn.
+        DataError: a run is not finished, the runs are of different images, a wanted class does not exist, or nothing at
+            all could be drawn.
         ResourceError: matplotlib is missing, or the folder cannot be written.
     """
     check_matplotlib()
     subjects = _subjects(runs, wishes.classes)
+    for subject in subjects if wishes.classes else ():
+        chosen_classes(subject.grouping, wishes.classes, 0)  # a wrong name is told before anything is drawn
     names = wishes.names or component_names("nngcd.figures", "draw")
     drawn, progress = Drawn(), progress or Progress()
     progress.start("figures", len(names))
@@ -181,22 +184,25 @@ class RunSubject:
         """What was recorded of each epoch of training."""
         return self.run.read_metrics()
 
+    def check_attention(self) -> None:
+        """Raise `UndrawableError` if the backbone has no attention to show."""
+        if self._model.blueprint.n_features is not None:
+            raise UndrawableError(f"{self.name} was made from features; there is no network to look into")
+        try:
+            check_has_attention(self._model.backbone.network)
+        except UserError as error:
+            raise UndrawableError(f"{self.name}: {error}") from error
+
     def attention(self, rows: Sequence[int]) -> AttentionMaps:
         """Return the attention of the class token in the last block for some images.
 
         Raises:
-            UndrawableError: the backbone has none, or the images are not at hand.
+            UndrawableError: the images are not at hand.
         """
-        backbone = self._model.backbone
-        if self._model.blueprint.n_features is not None:
-            raise UndrawableError(f"{self.name} was made from features; there is no network to look into")
-        try:
-            check_has_attention(backbone.network)
-        except UserError as error:
-            raise UndrawableError(f"{self.name}: {error}") from error
         split, _, reason = self.data.opened
         if split is None or split.images is None:
             raise UndrawableError(f"the images are needed: {reason}")
+        backbone = self._model.backbone
         prepare = backbone.preprocessing
         views = torch.stack([prepare.centre_view(prepare.resized(split.images.open(row))) for row in rows])
         # The parts that were loaded, trunk and tail, share their weights with the whole network.

@@ -20,6 +20,9 @@ class Drawable:
     activations: Activations = None
     epochs: list = field(default_factory=list)
 
+    def check_attention(self):
+        pass
+
     def attention(self, rows):
         maps = np.random.default_rng(0).random((len(rows), 4, 2, 2), dtype=np.float32)
         views = np.stack([np.full((8, 8, 3), row, dtype=np.uint8) for row in rows])

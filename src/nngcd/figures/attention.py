@@ -27,6 +27,8 @@ def draw(subjects: Sequence[Subject]) -> Page:
     Raises:
         UndrawableError: a run's backbone has no class token, or its images are not at hand.
     """
+    for subject in subjects:
+        subject.check_attention()
     grouping = subjects[0].grouping
     rows = shown_images(grouping, subjects[0].wanted_classes)
     maps = [subject.attention(rows) for subject in subjects]

@@ -89,6 +89,10 @@ class Subject(Protocol):
         """What was recorded of each epoch of training."""
         ...
 
+    def check_attention(self) -> None:
+        """Raise `UndrawableError` if the backbone has no attention; asked first, because opening images takes time."""
+        ...
+
     def attention(self, rows: Sequence[int]) -> AttentionMaps:
         """Return the attention of the class token in the last block for some images."""
         ...
