@@ -31,9 +31,8 @@ def run(tmp_path):
     scores = {"accuracy": {"all": 51.07, "old": 61.71, "new": None}}
     write_json(folder.summary, {**FACTS, "n_images": 5000, "n_labelled": 2, "scores": scores})
     write_yaml(folder.config, {"data": "/there/birds", "dataset": None, "weights": "/here/mine.pth"})
-    given = pd.Series(["owl", None, None, None, "ant"], dtype="string")
-    category = ["owl", "new-001", "owl", "new-001", "ant"]
-    write_table(folder.results, pd.DataFrame({"label_given": given, "category": category}))
+    write_json(folder.model / "categories.json", {"categories": ["owl", "ant", "new-001", "new-002"], "n_known": 2})
+    write_table(folder.results, pd.DataFrame({"category": ["owl", "new-001", "owl", "new-001", "ant"]}))
     write_tensors(folder.features, {"features_nd": torch.eye(5).half()})
     return folder
 

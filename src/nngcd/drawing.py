@@ -151,8 +151,9 @@ class RunSubject:
         """The true classes where they are known, otherwise the found ones."""
         results = read_table(self.run.results)
         true_name = self.data.opened[1]
-        given = results["label_given"]
-        old = sorted(set(given.dropna()))
+        # Not the labels that were given: an old class may have no labelled image.
+        categories = read_json(self.run.model / "categories.json")
+        old = sorted(categories["categories"][: categories["n_known"]])
         name = np.asarray(results["category"] if true_name is None else true_name, dtype=object)
         names = [*old, *sorted(set(name) - set(old))]
         number = {name: index for index, name in enumerate(names)}
