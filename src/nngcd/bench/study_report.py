@@ -18,6 +18,13 @@ ABLATION_NOTE = (
 )
 
 
+def study_report(study: str, dataset: str, rows: Sequence[Row], summaries: Sequence[Summary]) -> Report:
+    """Return the table of a study by its name."""
+    if study == "ablation":
+        return ablation_report(dataset, rows, summaries)
+    return sweep_report(study, dataset, rows, summaries)
+
+
 def ablation_report(dataset: str, rows: Sequence[Row], summaries: Sequence[Summary]) -> Report:
     """Return the ablation: the scores with some of the components, and the gain over none of them seed by seed."""
     published = published_ablation()

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nngcd.cli import options
 from nngcd.cli.display import say, say_json
 from nngcd.core.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from nngcd.bench.grid import Variant
+    from nngcd.core.config import Values
 
 NAME_HELP = "ablation, temperature, mu, sigma, beta, gamma, activation, pretraining or k."
 
@@ -44,37 +48,22 @@ def study(  # noqa: PLR0913 (one parameter per flag)
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.bench.grid import make_grid
-    from nngcd.bench.studies import NAMES, SWEEPS, ablation, chosen_values
-    from nngcd.bench.study_report import ablation_report, study_chart, sweep_report
+    from nngcd.bench.study_report import study_chart, study_report
     from nngcd.cli import grid
     from nngcd.figures.page import check_matplotlib
 
     check_matplotlib()
-
-    if name not in NAMES:
-        raise ConfigError("STUDY", name, f"no such study.{did_you_mean(name, NAMES)} There are: {', '.join(NAMES)}")
     flags = {
         "method": method, "preset": preset, "effort": effort, "backbone": backbone, "weights": weights,
         "image_size": image_size, "k": k, "device": device, "workers": workers,
     }  # fmt: skip
     shared = grid.shared_values(dataset, root, flags, assignments or [], is_smoke=smoke)
-    if name == "ablation":
-        if values is not None:
-            raise ConfigError("--values", values, "the ablation has components, no values")
-        variants = ablation()
-    else:
-        sweep = SWEEPS[name]
-        n_classes = grid.number_of_classes(shared) if name == "k" and values is None else None
-        variants = sweep.variants(chosen_values(sweep, values, n_classes=n_classes))
+    variants = _variants(name, values, shared)
     out = out or Path("runs") / f"{'smoke-' if smoke else ''}{name}-{dataset}"
     cells = make_grid(variants, options.seed_range(seeds), shared, out)
     done = grid.do_grid(cells, cache=cache, is_quiet=quiet or json)
     rows = done.rows()
-    report = (
-        ablation_report(dataset, rows, done.summaries)
-        if name == "ablation"
-        else sweep_report(name, dataset, rows, done.summaries)
-    )
+    report = study_report(name, dataset, rows, done.summaries)
     files = [*grid.write(done, report, out, name), *grid.draw(lambda: study_chart(name, report, rows), out, name)]
     if json:
         say_json(grid.as_json(rows, report, files))
@@ -82,3 +71,18 @@ def study(  # noqa: PLR0913 (one parameter per flag)
         grid.show(report)
         say(f"\nThis table: {files[0]} and {files[1].name}; every run: {files[2]}; the figure: {files[3]}")
     grid.end(done)
+
+
+def _variants(name: str, values: str | None, shared: Values) -> list[Variant]:
+    """Return the rows of a study, with the user's values where there are any."""
+    from nngcd.bench.studies import NAMES, SWEEPS, ablation, chosen_values
+    from nngcd.cli.grid import number_of_classes
+
+    if name not in NAMES:
+        raise ConfigError("STUDY", name, f"no such study.{did_you_mean(name, NAMES)} There are: {', '.join(NAMES)}")
+    if name == "ablation":
+        if values is not None:
+            raise ConfigError("--values", values, "the ablation has components, no values")
+        return ablation()
+    n_classes = number_of_classes(shared) if name == "k" and values is None else None
+    return SWEEPS[name].variants(chosen_values(SWEEPS[name], values, n_classes=n_classes))
