@@ -223,3 +223,10 @@ def test_a_known_category_without_a_labelled_image_is_named_before_the_work_begi
     labels = np.where(blob_split.labels == 1, -1, blob_split.labels)
     with pytest.raises(DataError, match=r"1 of the 3 known categories .* have no labelled image, for example '1'"):
         prepare(dataclasses.replace(blob_split, labels=labels), blob_settings())
+
+
+def test_the_time_of_a_resumed_run_counts_its_earlier_epochs(blob_split, tmp_path):
+    run = RunFolder.create(tmp_path / "run")
+    run.append_metrics({"epoch": 0, "seconds": 5000.0})
+    discover(prepare(blob_split, blob_settings()), None, run, cache=None, progress=Progress())
+    assert 5000 < read_json(run.summary)["seconds"] < 5600
