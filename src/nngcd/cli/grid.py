@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +19,9 @@ from nngcd.bench.tables import Report, as_table
 from nngcd.cli.display import ERRORS, say
 from nngcd.cli.running import fit_run, values_from
 from nngcd.core.config import Values, build, merge
-from nngcd.core.errors import ConfigError, ResourceError, TrainingError, UserError
+from nngcd.core.errors import ConfigError, NngcdWarning, ResourceError, TrainingError, UserError
 from nngcd.core.files import read_json, write_bytes, write_table
+from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset
 from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.figures.page import FORMATS, Page, plain_style
@@ -82,25 +84,30 @@ def do_grid(cells: Sequence[Cell], *, cache: Path | None, is_quiet: bool) -> Don
     """
     done = Done([], [])
     cache = cache or cells[0].path.parent.parent / ".nngcd-cache"
-    go_on = shlex.join(["nngcd", *sys.argv[1:]])
-    for number, cell in enumerate(cells, start=1):
-        prefix = f"[{number}/{len(cells)}] "
-        is_complete = cell.begun is not None and cell.begun.is_complete
-        if not is_quiet:
-            what = f"{prefix}{cell.variant.name}, seed {cell.settings.seed}"
-            say(f"{what}: complete already" if is_complete else what)
-        try:
-            run = fit_run(
-                cell.settings, run=cell.begun, out=cell.path, cache=cache, prefix=prefix,
-                is_quiet=is_quiet or is_complete, go_on=go_on,
-            )  # fmt: skip
-        except (TrainingError, ResourceError) as error:
-            done.failures.append((cell, error))
-            continue
-        done.runs.append((cell, read_json(run.summary)))
+    with warnings.catch_warnings():
+        # What is odd about the data is so in every run: once is enough.
+        warnings.filterwarnings("once", category=NngcdWarning)
+        for number, cell in enumerate(cells, start=1):
+            try:
+                run = _do(cell, prefix=f"[{number}/{len(cells)}] ", cache=cache, is_quiet=is_quiet)
+            except (TrainingError, ResourceError) as error:
+                done.failures.append((cell, error))
+            else:
+                done.runs.append((cell, read_json(run.summary)))
     if not done.runs:
         raise done.failures[0][1]
     return done
+
+
+def _do(cell: Cell, *, prefix: str, cache: Path, is_quiet: bool) -> RunFolder:
+    is_complete = cell.begun is not None and cell.begun.is_complete
+    if not is_quiet:
+        what = f"{prefix}{cell.variant.name}, seed {cell.settings.seed}"
+        say(f"{what}: complete already" if is_complete else what)
+    return fit_run(
+        cell.settings, run=cell.begun, out=cell.path, cache=cache, prefix=prefix,
+        is_quiet=is_quiet or is_complete, go_on=shlex.join(["nngcd", *sys.argv[1:]]),
+    )  # fmt: skip
 
 
 def write(done: Done, report: Report, out: Path, name: str) -> list[Path]:
