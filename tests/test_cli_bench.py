@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 
 import pandas as pd
 import pytest
 
+from nngcd.cli.display import each_note_once, warn
+from nngcd.core.errors import NngcdWarning
 from nngcd.core.files import read_json
 
 TINY = ["--smoke", "--image-size", 32, "--workers", 0]
@@ -89,6 +92,18 @@ def test_a_backbone_without_weights_does_not_stop_the_others(nngcd, out, cache):
     assert "| efficientnet_lite0 |" in said
     assert "failed: backbone=mocov3, seed 0: " in err
     assert "--weights" in err
+
+
+def test_a_note_about_the_data_is_shown_once(capsys):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(warnings, "showwarning", warn)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            with each_note_once():
+                for text in ("one", "two", "one"):
+                    warnings.warn(text, NngcdWarning, stacklevel=1)
+            assert warnings.showwarning is warn
+    assert capsys.readouterr().err.split("note: ")[1:] == ["one\n", "two\n"]
 
 
 def test_the_ablation(nngcd, out, cache):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TextIO
 
@@ -151,3 +153,23 @@ def warn(
     """Show our own warnings as a sentence; those of libraries are for developers and stay silent here."""
     if issubclass(category, NngcdWarning):
         ERRORS.print(f"[yellow]note:[/] {escape(str(message))}", highlight=False)
+
+
+@contextmanager
+def each_note_once() -> Iterator[None]:
+    """Show a warning only the first time; Python's own `once` forgets whenever a library changes its filters."""
+    show, shown = warnings.showwarning, set[str]()
+
+    def show_new(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int,
+        file: TextIO | None = None, line: str | None = None,
+    ) -> None:  # fmt: skip
+        if str(message) not in shown:
+            shown.add(str(message))
+            show(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show_new
+    try:
+        yield
+    finally:
+        warnings.showwarning = show

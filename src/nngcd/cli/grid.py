@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +15,10 @@ from nngcd.bench.benchmark_report import run_table
 from nngcd.bench.comparison import Row, Summary, check_comparable, row_of
 from nngcd.bench.grid import Cell
 from nngcd.bench.tables import Report, as_table
-from nngcd.cli.display import ERRORS, say
+from nngcd.cli.display import ERRORS, each_note_once, say
 from nngcd.cli.running import fit_run, values_from
 from nngcd.core.config import Values, build, merge
-from nngcd.core.errors import ConfigError, NngcdWarning, ResourceError, TrainingError, UserError
+from nngcd.core.errors import ConfigError, ResourceError, TrainingError, UserError
 from nngcd.core.files import read_json, write_bytes, write_table
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset
@@ -84,9 +83,8 @@ def do_grid(cells: Sequence[Cell], *, cache: Path | None, is_quiet: bool) -> Don
     """
     done = Done([], [])
     cache = cache or cells[0].path.parent.parent / ".nngcd-cache"
-    with warnings.catch_warnings():
-        # What is odd about the data is so in every run: once is enough.
-        warnings.filterwarnings("once", category=NngcdWarning)
+    # What is odd about the data is so in every run.
+    with each_note_once():
         for number, cell in enumerate(cells, start=1):
             try:
                 run = _do(cell, prefix=f"[{number}/{len(cells)}] ", cache=cache, is_quiet=is_quiet)
