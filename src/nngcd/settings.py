@@ -16,6 +16,9 @@ from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.training.loop import Config as TrainingConfig
 from nngcd.views import Config as ViewsConfig
 
+OF_THE_MACHINE = ("device", "precision", "workers")
+"""A run begun on one machine may be finished on another."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
@@ -98,6 +101,11 @@ def to_values(settings: Settings) -> config.Values:
     """Return the settings as plain nested values, the content of config.yaml."""
     values = config.to_values(dataclasses.replace(settings, loss=None))
     return values | {"loss": config.to_values(settings.loss)}
+
+
+def flat_settings(settings: Settings) -> config.Values:
+    """Return what decides a result by full name, such as `loss.entropy_weight`; what only says where it runs is not."""
+    return {name: value for name, value in config.flatten(to_values(settings)).items() if name not in OF_THE_MACHINE}
 
 
 def _upgraded(values: config.Values) -> config.Values:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from nngcd.bench.comparison import HEAD, paired_differences, rows_of
+from nngcd.bench.comparison import HEAD, paired_differences
+from nngcd.bench.comparison import rows_of as rows_of_settings
 from nngcd.core.errors import DataError
 
 
@@ -12,6 +13,14 @@ def summary(method, seed, all_, **other):
     facts = {"method": method, "seed": seed, "backbone": "b", "effort": "quick", "preset": "default", "k": 10}
     counts = {"split_hash": "same", "n_labelled": 5, "n_images": 20, "seconds": 10.0 * (1 + seed)}
     return {**facts, **counts, "scores": scores, **other}
+
+
+def rows_of(summaries, **more):
+    """Rows of runs whose settings are what their summaries say, and what is given for all by name."""
+    names = ("method", "backbone", "effort", "preset", "k", "seed")
+    settings = [{name: s[name] for name in names if name in s} | {n: v[i] for n, v in more.items()}
+                for i, s in enumerate(summaries)]  # fmt: skip
+    return rows_of_settings(summaries, settings)
 
 
 THREE = [summary("nngcd", seed, all_) for seed, all_ in ((2, 60.0), (0, 50.0), (1, 55.0))]
@@ -37,6 +46,16 @@ def test_differences_are_between_runs_of_the_same_seed():
 def test_only_what_differs_makes_a_row():
     rows = rows_of([*THREE, summary("nngcd", 0, 40.0, preset="official"), summary("nngcd", 1, 41.0, preset="official")])
     assert [row.name for row in rows] == ["nngcd, preset official", "nngcd, preset default"]
+
+
+def test_runs_of_one_method_that_differ_in_any_setting_are_different_rows():
+    runs = [summary("nngcd", 0, 40.0), summary("nngcd", 0, 50.0), summary("gcd", 0, 30.0)]
+    rows = rows_of(runs, **{"loss.nce_mean": [0.1, 0.5, None], "loss.n_starts": [None, None, 9]})
+    assert [row.name for row in rows] == [
+        "gcd, loss.nce_mean None",
+        "nngcd, loss.nce_mean 0.1",
+        "nngcd, loss.nce_mean 0.5",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ Summary = Mapping[str, Any]
 """The content of a run's summary.json."""
 SCORES = ("All", "Old", "New", "NMI")
 HEAD = ("method", *SCORES, "seeds", "seconds a run", "peak GB")
-SETTINGS = ("method", "backbone", "effort", "preset", "k")
-"""What makes runs different rows of a table; runs that differ in their seed only are one row."""
+NOT_SHOWN = {"seed", "data", "dataset", "k"}
+"""Settings that make no row: seeds are averaged, the hash of the split says which data, and the summary says K."""
+FACTS = ("method", "backbone", "effort", "preset", "k")
+"""What a row is called by where runs of different methods differ in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +60,35 @@ def spread(values: Sequence[float]) -> str:
     return f"{mean(values):.1f} ± {stdev(values):.1f}" if len(values) > 1 else f"{values[0]:.1f}"
 
 
-def rows_of(summaries: Sequence[Summary]) -> list[Row]:
-    """Return one row per setting, best accuracy last.
+def rows_of(summaries: Sequence[Summary], settings: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Return one row per choice of settings, best accuracy last.
+
+    Args:
+        summaries: of the runs.
+        settings: of the same runs, by full name. Runs that differ in their seed only are one row.
 
     Raises:
         DataError: the runs cannot be compared: no scores, other images or labels, or one seed twice.
     """
     check_comparable(summaries)
-    shown = [name for name in SETTINGS if name == "method" or len({summary[name] for summary in summaries}) > 1]
-    groups: dict[tuple[Any, ...], list[Summary]] = defaultdict(list)
-    for summary in summaries:
-        groups[tuple(summary[name] for name in shown)].append(summary)
-    rows = [row_of(_name(shown, values), group) for values, group in groups.items()]
+    # Different methods have different recipes, which their names stand for.
+    by_method: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for one in settings:
+        by_method[one["method"]].append(one)
+    differing = {name for group in by_method.values() for name in group[0] if _differs(name, group)} - NOT_SHOWN
+    facts = [name for name in FACTS if name == "method" or _differs(name, summaries)]
+    groups: dict[str, list[Summary]] = defaultdict(list)
+    for summary, one in zip(summaries, settings, strict=True):
+        others = {name: summary[name] for name in facts[1:]} | {
+            name: one[name] for name in sorted(differing - set(facts)) if name in one
+        }
+        groups[", ".join([summary["method"], *(f"{name} {value}" for name, value in others.items())])].append(summary)
+    rows = [row_of(name, group) for name, group in groups.items()]
     return sorted(rows, key=lambda row: mean(row.accuracy.values()))
+
+
+def _differs(name: str, values: Sequence[Mapping[str, Any]]) -> bool:
+    return len({repr(one.get(name)) for one in values}) > 1
 
 
 def check_comparable(summaries: Sequence[Summary]) -> None:
@@ -100,10 +118,6 @@ def row_of(name: str, group: Sequence[Summary]) -> Row:
              for summary in group if summary.get("peak_gb")]  # fmt: skip
     scores = {summary["seed"]: _scores(summary) for summary in ordered}
     return Row(name, scores, mean(summary["seconds"] for summary in group), max(peaks, default=None))
-
-
-def _name(shown: Sequence[str], values: Sequence[Any]) -> str:
-    return ", ".join([str(values[0]), *(f"{name} {value}" for name, value in zip(shown[1:], values[1:], strict=True))])
 
 
 def _scores(summary: Summary) -> dict[str, float | None]:

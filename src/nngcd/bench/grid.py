@@ -10,10 +10,7 @@ from typing import Any
 from nngcd.core import config
 from nngcd.core.errors import DataError
 from nngcd.core.run_folder import RunFolder
-from nngcd.settings import Settings, resolve, to_values
-
-NO_RESULT = ("workers", "device", "precision")
-"""Settings of the machine: a grid begun on one may be finished on another."""
+from nngcd.settings import Settings, flat_settings, resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +64,12 @@ def _check_folder(cell: Cell, out: Path) -> None:
         return
     if not cell.begun.config.is_file():
         return
-    there = _flat(to_values(resolve(config.read_yaml(cell.begun.config))))
-    asked = _flat(to_values(cell.settings))
-    other = [name for name in asked if there.get(name) != asked[name] and name not in NO_RESULT]
+    there = flat_settings(resolve(config.read_yaml(cell.begun.config)))
+    asked = flat_settings(cell.settings)
+    other = [name for name in asked if there.get(name) != asked[name]]
     if other:
         name = other[0]
         raise DataError(
             f"{cell.path} holds a run with other settings ({name}: {there.get(name)}, now {asked[name]}). "
             f"Choose another --out than {out}."
         )
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
-    return flat

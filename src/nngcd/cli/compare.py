@@ -25,8 +25,10 @@ def compare(
     """
     from nngcd.bench.comparison import HEAD, paired_differences, rows_of
     from nngcd.bench.tables import Format, as_table
+    from nngcd.core.config import read_yaml
     from nngcd.core.files import read_json
     from nngcd.core.run_folder import RunFolder
+    from nngcd.settings import flat_settings, resolve
 
     if form not in get_args(Format):
         raise ConfigError("--format", form, f"must be one of {', '.join(get_args(Format))}")
@@ -35,7 +37,7 @@ def compare(
         if not run.is_complete:
             raise DataError(f"{run.path} is not finished. Finish it first: nngcd fit --resume {run.path}")
     summaries = [read_json(run.summary) for run in folders]
-    rows = rows_of(summaries)
+    rows = rows_of(summaries, [flat_settings(resolve(read_yaml(run.config))) for run in folders])
     differences = paired_differences(rows)
     if json:
         table = [{"name": row.name, "seconds": row.seconds, "scores": row.scores} for row in rows]

@@ -69,6 +69,14 @@ def merge(*layers: Mapping[str, Any]) -> Values:
     return merged
 
 
+def flatten(values: Mapping[str, Any], prefix: str = "") -> Values:
+    """Return nested values by their full names, `training.epochs`."""
+    flat: Values = {}
+    for name, value in values.items():
+        flat |= flatten(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return flat
+
+
 def parse_assignments(assignments: Iterable[str]) -> Values:
     """Return the nested values of `a.b=c` flags; the right side is read as YAML, so numbers become numbers."""
     values: Values = {}
