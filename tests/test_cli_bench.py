@@ -51,6 +51,7 @@ def test_a_table_of_methods_and_seeds_and_no_run_twice(nngcd, out, cache):
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+@pytest.mark.slow
 def test_a_run_that_was_interrupted_is_finished_and_the_others_are_kept(nngcd, out, cache, monkeypatch):
     command = ["bench", "digits", "--method", "kmeans,simgcd", "--seeds", 3, *TINY, "--out", out, "--cache", cache]
     code, _, err = nngcd(*command, "--quiet")
@@ -106,6 +107,7 @@ def test_a_note_about_the_data_is_shown_once(capsys):
     assert capsys.readouterr().err.split("note: ")[1:] == ["one\n", "two\n"]
 
 
+@pytest.mark.slow
 def test_the_ablation(nngcd, out, cache):
     code, said, err = nngcd("study", "ablation", "digits", "--seeds", 0, *SMALL, "--out", out, "--cache", cache)
     assert code == 0, err
@@ -114,6 +116,7 @@ def test_the_ablation(nngcd, out, cache):
     assert {path.name for path in out.iterdir()} >= {"none-0", "all-0", "ablation.md", "ablation.tex", "ablation.csv"}
 
 
+@pytest.mark.slow
 def test_a_sweep_of_the_number_of_categories(nngcd, out, cache):
     code, _, err = nngcd("study", "k", "digits", "--method", "kmeans", "--seeds", 0, *TINY, "--out", out,
                             "--cache", cache, "--set", "preset=default")  # fmt: skip
