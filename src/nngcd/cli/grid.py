@@ -17,8 +17,9 @@ from nngcd.bench.grid import Cell
 from nngcd.bench.tables import Report, as_table
 from nngcd.cli.display import ERRORS, each_note_once, say
 from nngcd.cli.running import fit_run, values_from
+from nngcd.core.components import component_names
 from nngcd.core.config import Values, build, merge
-from nngcd.core.errors import ConfigError, ResourceError, TrainingError, UserError
+from nngcd.core.errors import ConfigError, ResourceError, TrainingError, UserError, did_you_mean
 from nngcd.core.files import read_json, write_bytes, write_table
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset
@@ -26,6 +27,8 @@ from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.figures.page import FORMATS, Page, plain_style
 
 DPI = 150
+OF_THE_USER = ("folder", "manifest", "arrays")
+"""Forms of data that bring no truth."""
 SMOKE: Values = {"training": {"epochs": 2}, "reading": {"n_images": 300}}
 """What `--smoke` sets: enough to see whether everything runs, and nothing else."""
 
@@ -64,7 +67,15 @@ def names_of(text: str, option: str) -> list[str]:
 def shared_values(
     dataset: str, root: Path | None, flags: Mapping[str, Any], assignments: list[str], *, is_smoke: bool
 ) -> Values:
-    """Return the settings that all runs of a grid share."""
+    """Return the settings that all runs of a grid share.
+
+    Raises:
+        ConfigError: no benchmark of that name, so there would be no truth to score against.
+    """
+    names = [name for name in component_names("nngcd.datasets", "load") if name not in OF_THE_USER]
+    if dataset not in names:
+        hint = did_you_mean(dataset, names)
+        raise ConfigError("DATASET", dataset, f"no such benchmark.{hint} There are: {', '.join(names)}")
     place = {"data": str(root), "dataset": dataset} if root else {"data": dataset}
     values = values_from({**flags, **place}, None, assignments)
     return merge(values, SMOKE) if is_smoke else values
