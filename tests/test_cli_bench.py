@@ -135,7 +135,7 @@ def test_a_sweep_of_the_number_of_categories(nngcd, out, cache):
         (["bench", "folder"], 2, "no such benchmark"),
         (["bench", "cub", "--root", "nowhere"], 3, "no CUB-200-2011 in"),
         (["study", "ablatoin", "digits"], 2, "Did you mean 'ablation'"),
-        (["study", "ablation", "digits", "--values", "1"], 2, "has components, no values"),
+        (["study", "ablation", "digits", "--values", "none,sparce"], 2, "no such row. Did you mean 'sparse'"),
         (["study", "mu", "digits", "--values", "x"], 2, "nce_mean = 'x'"),
         (["study", "mu", "digits", "--method", "simgcd"], 2, "nce_mean"),
         (["bench", "digits", "--method", "kmeans,nngcd", "--set", "loss.nce_mean=0"], 2, "no such setting"),

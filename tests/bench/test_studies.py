@@ -2,7 +2,7 @@ import pytest
 
 from nngcd.bench.grid import make_grid
 from nngcd.bench.published import published_ablation
-from nngcd.bench.studies import SWEEPS, SWITCHED_OFF, ablation, chosen_values, components_of
+from nngcd.bench.studies import SWEEPS, SWITCHED_OFF, ablation, chosen_rows, chosen_values, components_of
 from nngcd.core.errors import ConfigError
 from nngcd.settings import resolve
 
@@ -63,7 +63,13 @@ def test_the_numbers_of_categories_are_shares_of_the_true_one():
         chosen_values(SWEEPS["k"], None, n_classes=None)
 
 
+def test_a_user_may_choose_rows_of_the_ablation():
+    assert [row.name for row in chosen_rows("all, none,all")] == ["all", "none"]
+    assert len(chosen_rows(None)) == 8
+
+
 def test_a_user_may_choose_the_values():
+    assert chosen_values(SWEEPS["mu"], "0.1,0.1", n_classes=None) == (0.1,)
     assert chosen_values(SWEEPS["mu"], "0.2, 1", n_classes=None) == (0.2, 1)
     assert chosen_values(SWEEPS["activation"], "relu", n_classes=None) == ("relu",)
     with pytest.raises(ConfigError, match="at least one"):

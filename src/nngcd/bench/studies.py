@@ -15,7 +15,7 @@ import yaml
 from nngcd.backbones.pretrainings import PRE_TRAININGS
 from nngcd.bench.grid import Variant
 from nngcd.core.config import merge, parse_assignments
-from nngcd.core.errors import ConfigError
+from nngcd.core.errors import ConfigError, did_you_mean
 
 SWITCHED_OFF: dict[str, dict[str, Any]] = {
     # Eqs. (18, 19) are one component: the activation, and the teacher that averages what it trains.
@@ -73,6 +73,20 @@ def ablation() -> list[Variant]:
     return [Variant(_name(on), {"loss": _switched_off(on)}) for on in choices]
 
 
+def chosen_rows(text: str | None) -> list[Variant]:
+    """Return the rows of the ablation a user asks for, `none,sparse,all`, or else all eight.
+
+    Raises:
+        ConfigError: no such row.
+    """
+    rows = {variant.name: variant for variant in ablation()}
+    names = list(rows) if text is None else [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in rows:
+            raise ConfigError("--values", name, f"no such row.{did_you_mean(name, rows)} There are: {', '.join(rows)}")
+    return [rows[name] for name in dict.fromkeys(names)]
+
+
 def chosen_values(sweep: Sweep, text: str | None, *, n_classes: int | None) -> tuple[Any, ...]:
     """Return the values a user asks for, `0.1,0.5`, or else those of the study.
 
@@ -88,7 +102,7 @@ def chosen_values(sweep: Sweep, text: str | None, *, n_classes: int | None) -> t
         values = tuple(yaml.safe_load(part) for part in text.split(",") if part.strip())
         if not values:
             raise ConfigError("--values", text, "give at least one, for example 0.1,0.5")
-        return values
+        return tuple(dict.fromkeys(values))
     if sweep.setting != "k":
         return sweep.values
     if n_classes is None:

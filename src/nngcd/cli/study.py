@@ -21,7 +21,9 @@ NAME_HELP = "ablation, temperature, mu, sigma, beta, gamma, activation, pretrain
 def study(  # noqa: PLR0913 (one parameter per flag)
     name: Annotated[str, typer.Argument(metavar="STUDY", help=NAME_HELP)],
     dataset: options.Benchmark,
-    values: Annotated[str | None, typer.Option(metavar="A,B,...", help="Values to try instead of the study's.")] = None,
+    values: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Values, or rows of the ablation, instead of all.")
+    ] = None,
     method: options.Method = None,
     seeds: options.Seeds = "0-2",
     root: options.Root = None,
@@ -75,14 +77,12 @@ def study(  # noqa: PLR0913 (one parameter per flag)
 
 def _variants(name: str, values: str | None, shared: Values) -> list[Variant]:
     """Return the rows of a study, with the user's values where there are any."""
-    from nngcd.bench.studies import NAMES, SWEEPS, ablation, chosen_values
+    from nngcd.bench.studies import NAMES, SWEEPS, chosen_rows, chosen_values
     from nngcd.cli.grid import number_of_classes
 
     if name not in NAMES:
         raise ConfigError("STUDY", name, f"no such study.{did_you_mean(name, NAMES)} There are: {', '.join(NAMES)}")
     if name == "ablation":
-        if values is not None:
-            raise ConfigError("--values", values, "the ablation has components, no values")
-        return ablation()
+        return chosen_rows(values)
     n_classes = number_of_classes(shared) if name == "k" and values is None else None
     return SWEEPS[name].variants(chosen_values(SWEEPS[name], values, n_classes=n_classes))
