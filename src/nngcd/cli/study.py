@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from nngcd.bench.grid import Variant
     from nngcd.core.config import Values
 
+VALUES_HELP = "Values, or rows of the ablation, instead of all."
+ChosenValues = Annotated[str | None, typer.Option("--values", metavar="A,B,...", help=VALUES_HELP)]
 NAME_HELP = "ablation, temperature, mu, sigma, beta, gamma, activation, pretraining or k."
 
 
 def study(  # noqa: PLR0913 (one parameter per flag)
     name: Annotated[str, typer.Argument(metavar="STUDY", help=NAME_HELP)],
     dataset: options.Benchmark,
-    values: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Values, or rows of the ablation, instead of all.")
-    ] = None,
+    values: ChosenValues = None,
     method: options.Method = None,
     seeds: options.Seeds = "0-2",
     root: options.Root = None,
