@@ -16,7 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "datasets"))
 import miniatures
 
-DATASETS = ("cifar10", "cifar100", "imagenet100", "cub", "stanford_cars", "fgvc_aircraft", "herbarium19")
+from nngcd.datasets.published import published_names
+
 # The published draw of half of all old images would leave small classes without any.
 FLAGS = "--smoke --method all --seeds 0 --image-size 64 --set reading.draw=stratified --quiet".split()
 
@@ -25,7 +26,7 @@ def main() -> None:
     """Run all, or the named ones; say how long each took."""
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        for name in sys.argv[1:] or DATASETS:
+        for name in sys.argv[1:] or published_names():
             begun = time.perf_counter()
             root, out = getattr(miniatures, name)(Path(folder) / name), Path(folder) / "runs" / name
             command = [sys.executable, "-m", "nngcd", "bench", name, "--root", str(root), *FLAGS, "--out", str(out)]

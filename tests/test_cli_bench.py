@@ -9,9 +9,12 @@ import warnings
 import pandas as pd
 import pytest
 
+from nngcd import pipeline
 from nngcd.cli.display import each_note_once, warn
+from nngcd.core.config import read_yaml
 from nngcd.core.errors import NngcdWarning
 from nngcd.core.files import read_json
+from nngcd.core.run_folder import RunFolder
 
 TINY = ["--smoke", "--image-size", 32, "--workers", 0]
 SMALL = [*TINY, "--set", "loss.n_hidden=32", "--set", "loss.n_projection=16"]
@@ -86,12 +89,37 @@ def test_a_method_whose_training_fails_does_not_stop_the_others(nngcd, out, cach
     assert not (out / "simgcd-0" / "summary.json").exists()
 
 
+def test_two_grids_in_one_folder_do_not_make_a_run_twice(nngcd, out, cache, monkeypatch):
+    from nngcd.cli import running
+
+    def prepare(split, settings):
+        RunFolder.create(out / "kmeans-0")  # another process was faster
+        return pipeline.prepare(split, settings)
+
+    monkeypatch.setattr(running, "prepare", prepare)
+    code, _, err = nngcd("bench", "digits", "--method", "kmeans", "--seeds", 0, *TINY, "--out", out, "--cache", cache)
+    assert code == 4
+    assert "has just been made by another process" in err
+    assert {path.name for path in out.iterdir()} == {"kmeans-0"}
+
+
+def test_a_folder_called_as_the_benchmark_and_the_user_s_own_epochs_do_no_harm(nngcd, tmp_path, cache, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "digits").mkdir()
+    code, said, err = nngcd("bench", "digits", "--method", "simgcd", "--seeds", "0,0", *SMALL, "--cache", cache,
+                            "--set", "training.epochs=1")  # fmt: skip
+    assert code == 0, err
+    assert "SMOKE TEST" in said
+    config = read_yaml(tmp_path / "runs" / "smoke-digits" / "simgcd-0" / "config.yaml")
+    assert (config["data"], config["training"]["epochs"]) == ("digits", 1)
+
+
 def test_a_backbone_without_weights_does_not_stop_the_others(nngcd, out, cache):
     code, said, err = nngcd("study", "pretraining", "digits", "--values", "mocov3,efficientnet_lite0", "--seeds", 0,
                             *TINY, "--method", "kmeans", "--out", out, "--cache", cache)  # fmt: skip
     assert code == 4
     assert "| efficientnet_lite0 |" in said
-    assert "failed: backbone=mocov3, seed 0: " in err
+    assert "failed: mocov3, seed 0: " in err
     assert "--weights" in err
 
 
@@ -137,7 +165,11 @@ def test_a_sweep_of_the_number_of_categories(nngcd, out, cache):
         (["study", "ablatoin", "digits"], 2, "Did you mean 'ablation'"),
         (["study", "ablation", "digits", "--values", "none,sparce"], 2, "no such row. Did you mean 'sparse'"),
         (["study", "mu", "digits", "--values", "x"], 2, "nce_mean = 'x'"),
-        (["study", "mu", "digits", "--method", "simgcd"], 2, "nce_mean"),
+        (["study", "mu", "digits", "--method", "simgcd"], 2, "has no loss.nce_mean, which this study changes"),
+        (["study", "mu", "digits", "--set", "loss.nce_mean=1"], 2, "is what this study changes"),
+        (["study", "k", "digits", "--k", "12"], 2, "is what this study changes"),
+        (["study", "k", "digits", "--values", "10,3"], 2, "5 categories are labelled"),
+        (["bench", "digits", "--root", "somewhere"], 2, "come with nngcd; leave it out"),
         (["bench", "digits", "--method", "kmeans,nngcd", "--set", "loss.nce_mean=0"], 2, "no such setting"),
     ],
 )

@@ -1,7 +1,7 @@
 import pytest
 
-from nngcd.bench.grid import Variant, make_grid
-from nngcd.core.errors import DataError, UserError
+from nngcd.bench.grid import Variant, make_grid, read_summary
+from nngcd.core.errors import ConfigError, DataError, UserError
 from nngcd.core.files import write_yaml
 from nngcd.core.run_folder import RunFolder
 from nngcd.settings import to_values
@@ -53,3 +53,25 @@ def test_an_unknown_name_is_found_before_anything_runs(tmp_path):
     with pytest.raises(UserError, match="Did you mean 'simgcd'"):
         make_grid([*VARIANTS, Variant("x", {"method": "simgdc"})], [0], VALUES, tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", ["[1", "- a list\n", "no_such_setting: 1\n"])
+def test_a_damaged_run_says_how_to_get_it_again(tmp_path, content):
+    run = _begin(make_grid(VARIANTS, [0], VALUES, tmp_path)[1])
+    run.config.write_text(content)
+    with pytest.raises(DataError, match=r"cold-0 is damaged .* Delete this folder and repeat the command"):
+        make_grid(VARIANTS, [0], VALUES, tmp_path)
+
+
+@pytest.mark.parametrize("content", ["{", "{}"])
+def test_a_damaged_summary_says_how_to_get_it_again(tmp_path, content):
+    cell = make_grid(VARIANTS, [0], VALUES, tmp_path)[1]
+    _begin(cell).summary.write_text(content)
+    with pytest.raises(DataError, match=r"cold-0 is damaged .* Delete this folder and repeat the command"):
+        read_summary(cell)
+
+
+def test_the_folder_of_a_grid_is_no_file(tmp_path):
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(ConfigError, match="is a file; name a folder"):
+        make_grid(VARIANTS, [0], VALUES, tmp_path / "out")

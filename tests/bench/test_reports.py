@@ -5,7 +5,8 @@ import pytest
 from nngcd.bench.benchmark_report import benchmark_report, run_table
 from nngcd.bench.comparison import row_of
 from nngcd.bench.grid import Variant, make_grid
-from nngcd.bench.study_report import ablation_report, sweep_report
+from nngcd.bench.study_report import ablation_report, study_chart, sweep_report
+from nngcd.figures.page import plain_style
 
 
 def summary(method="nngcd", seed=0, all_=50.0, **other):
@@ -35,16 +36,33 @@ def test_published_numbers_stand_beside_ours_and_errors_are_marked():
 def test_the_protocol_says_what_the_numbers_are():
     protocol = report_of(["nngcd"]).notes[0]
     for fact in ("transductive", "4,496 images scored", "1,498 labelled in 100 classes", "split b96c6855",
-                 "K = 200 given", "backbone dino, effort full, preset official"):  # fmt: skip
+                 "K = 200 given", "backbone dino; effort full; preset official"):  # fmt: skip
         assert fact in protocol
     estimated = report_of(["nngcd"], k_estimate={"low": 1, "high": 9}).notes[0]
     assert "K estimated" in estimated
 
 
-@pytest.mark.parametrize("other", [{"backbone": "efficientnet_lite0"}, {"effort": "quick"}])
-def test_numbers_of_another_setting_are_not_called_comparable(other):
-    assert "cannot be compared" in report_of(["nngcd"], **other).notes[1]
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"backbone": "efficientnet_lite0"}, "another backbone"),
+        ({"effort": "quick"}, "less training"),
+        ({"k": 150}, "K = 150 instead of 200"),
+        ({"n_labelled": 50}, "other images"),
+    ],
+)
+def test_numbers_of_another_setting_are_not_called_comparable(other, reason):
+    assert f"cannot be compared with it: {reason}." in report_of(["nngcd"], **other).notes[1]
     assert "cannot be compared" not in report_of(["nngcd"]).notes[1]
+
+
+def test_the_protocol_names_only_what_all_rows_share():
+    runs = [summary(seed=0, k=100, backbone="dino"), summary(seed=0, k=200, backbone="mae")]
+    rows = [row_of(str(run["k"]), [run]) for run in runs]
+    protocol = sweep_report("k", "cub", rows, runs).notes[0]
+    assert "effort full" in protocol
+    for word in ("K =", "K estimated", "backbone", "dino", "mae"):
+        assert word not in protocol
 
 
 def test_numbers_of_the_same_pretraining_are_taken():
@@ -70,11 +88,20 @@ def test_gains_of_the_ablation_are_taken_seed_by_seed():
 
 def test_a_sweep_names_its_values_and_pretrainings_have_published_numbers():
     s = summary()
-    report = sweep_report("mu", "cub", [row_of("nce_mean=0.1", [s])], [s])
+    report = sweep_report("mu", "cub", [row_of("0.1", [s])], [s])
     assert (report.head[0], report.lines[0][0]) == ("mu", "0.1")
     assert "loss.nce_mean" in report.title
-    report = sweep_report("pretraining", "cub", [row_of("backbone=clip", [s])], [s])
+    report = sweep_report("pretraining", "cub", [row_of("clip", [s])], [s])
     assert "76.0 / 77.9 / 75.0" in report.lines[0]
+    assert report.notes[1].startswith("Published: Table VI")
+
+
+def test_values_that_are_no_numbers_are_drawn_side_by_side():
+    runs = [summary(k=9), summary(k=10)]
+    rows = [row_of(name, [run]) for name, run in zip(("auto", "10"), runs, strict=True)]
+    with plain_style():
+        page = study_chart("k", sweep_report("k", "digits", rows, runs), rows)
+    assert [label.get_text() for label in page.panels[0][0].get_xticklabels()] == ["auto", "10"]
 
 
 def test_every_run_is_a_line_of_numbers(tmp_path):

@@ -57,10 +57,11 @@ def test_every_sweep_sets_its_setting_and_holds_the_papers_value(name, tmp_path)
     assert best[name] in sweep.values
 
 
-def test_the_numbers_of_categories_are_shares_of_the_true_one():
-    assert chosen_values(SWEEPS["k"], None, n_classes=200) == (100, 150, 200, 250, 300, 400)
+def test_the_numbers_of_categories_are_shares_of_the_true_one_and_none_is_less_than_the_old_ones():
+    assert chosen_values(SWEEPS["k"], None, n_old=100, n_classes=200) == (100, 150, 200, 250, 300, 400)
+    assert chosen_values(SWEEPS["k"], None, n_old=80, n_classes=100) == (100, 125, 150, 200)
     with pytest.raises(ConfigError, match="give the values of K"):
-        chosen_values(SWEEPS["k"], None, n_classes=None)
+        chosen_values(SWEEPS["k"], None)
 
 
 def test_a_user_may_choose_rows_of_the_ablation():
@@ -69,8 +70,18 @@ def test_a_user_may_choose_rows_of_the_ablation():
 
 
 def test_a_user_may_choose_the_values():
-    assert chosen_values(SWEEPS["mu"], "0.1,0.1", n_classes=None) == (0.1,)
-    assert chosen_values(SWEEPS["mu"], "0.2, 1", n_classes=None) == (0.2, 1)
-    assert chosen_values(SWEEPS["activation"], "relu", n_classes=None) == ("relu",)
-    with pytest.raises(ConfigError, match="at least one"):
-        chosen_values(SWEEPS["mu"], " ,", n_classes=None)
+    assert chosen_values(SWEEPS["mu"], "0.1,0.1") == (0.1,)
+    assert chosen_values(SWEEPS["mu"], "0.2, 1") == (0.2, 1)
+    assert chosen_values(SWEEPS["activation"], "relu") == ("relu",)
+    assert chosen_values(SWEEPS["gamma"], "1e-5,0.00001") == (1e-5,)
+
+
+@pytest.mark.parametrize("text", [" ,", "[1", "true", "{a: 1}"])
+def test_values_that_are_none_are_named(text):
+    with pytest.raises(ConfigError, match="--values"):
+        chosen_values(SWEEPS["mu"], text)
+
+
+def test_a_row_of_the_table_is_called_by_the_value():
+    variant = SWEEPS["mu"].variants([0.25])[0]
+    assert (variant.name, str(variant)) == ("nce_mean=0.25", "0.25")

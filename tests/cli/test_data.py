@@ -162,3 +162,15 @@ def test_a_damaged_file_of_places_is_found_before_the_long_reading(nngcd, cifar,
         code, _, err = nngcd(*command)
         assert (code, "is damaged" in words(err)) == (3, True), command
     assert (home / "datasets.json").read_text() == "{"
+
+
+def test_a_folder_called_as_a_benchmark_is_read_as_a_folder_and_this_is_said(
+    nngcd, image_folder, monkeypatch, tmp_path
+):
+    image_folder.rename(tmp_path / "cub")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("warnings.filters", [])  # shown, not raised
+    code, out, err = nngcd("fit", "cub", "--method", "kmeans", "--k", 3, "--image-size", 32, "--workers", 0)
+    assert code == 0, err
+    assert "'cub' is a folder here and is read as a folder of images" in " ".join(err.split())
+    assert "2 known categories" in out

@@ -76,12 +76,13 @@ def test_one_that_was_not_added_says_what_is_needed_and_how_to_add_it(tmp_path, 
             open_dataset("cub", **options)
 
 
-def test_a_folder_of_that_name_is_read_as_a_folder_and_this_is_said(birds, monkeypatch):
-    birds.rename(birds.with_name("cub"))
+def test_what_was_added_goes_before_a_folder_of_that_name_when_the_dataset_is_named(birds, monkeypatch, miniature_at):
+    birds.rename(birds.with_name("cifar10"))
     monkeypatch.chdir(birds.parent)
-    remember_place("cub", birds.with_name("cub"))
-    with pytest.warns(NngcdWarning, match="'cub' is a folder here and is read as a folder of images"):
-        assert open_dataset("cub")[0].class_names == ("crow", "owl")
+    assert open_dataset("cifar10")[0].class_names == ("crow", "owl")
+    remember_place("cifar10", miniature_at("cifar10"))
+    with pytest.warns(NngcdWarning, match="'cifar10' should have"):
+        assert open_dataset("cifar10", dataset="cifar10")[0].name == "cifar10"
 
 
 def test_names_that_are_no_benchmarks_are_refused():

@@ -12,6 +12,7 @@ from nngcd.bench.comparison import HEAD, Row, Summary
 from nngcd.bench.grid import Cell
 from nngcd.bench.published import Published, published_results
 from nngcd.bench.tables import Report
+from nngcd.datasets.published import published_split
 
 ERRATUM = "†"
 
@@ -21,7 +22,10 @@ def benchmark_report(dataset: str, rows: Sequence[Row], summaries: Sequence[Summ
     backbone = summaries[0]["backbone"]
     pretraining = backbone if backbone in PRE_TRAININGS else "dino"
     published = [published_results(dataset, row.name, pretraining=pretraining) for row in rows]
-    notes = [protocol_line(summaries), *([_published_line(summaries[0], pretraining)] if any(published) else [])]
+    notes = [protocol_line(summaries)]
+    if any(published):
+        source = f"Tables II to IV of the paper, pre-trained by {pretraining}"
+        notes.append(published_line(source, dataset, summaries, backbones=[pretraining]))
     title = f"{dataset}: {', '.join(row.name for row in rows)}"
     return with_published(Report(title, HEAD, [row.cells for row in rows], notes), published)
 
@@ -45,25 +49,51 @@ def _cell(published: Published | None) -> str:
 
 
 def protocol_line(summaries: Sequence[Summary]) -> str:
-    """Return what the numbers are: how they are scored, on which images, with which K, backbone, effort and preset."""
+    """Return what the numbers are: how they are scored, on which images, with which K, backbone, effort and preset.
+
+    What differs between the rows is theirs to say.
+    """
     first = summaries[0]
-    k_words = "K estimated" if first["k_estimate"] else f"K = {first['k']} given"
     facts = [
         f"Protocol: {first['scores']['protocol']}",
         f"{first['scores']['n_scored']:,} images scored, {first['n_labelled']:,} labelled in "
         f"{first['n_known_categories']} classes (split {first['split_hash'][:8]})",
-        k_words,
-        f"backbone {first['backbone']}, effort {first['effort']}, preset {first['preset']}",
-        "mean ± standard deviation over seeds",
     ]
-    return "; ".join(facts) + "."
+    if all(summary["k_estimate"] for summary in summaries):
+        facts.append("K estimated")
+    elif _is_shared("k", summaries) and not any(summary["k_estimate"] for summary in summaries):
+        facts.append(f"K = {first['k']} given")
+    facts += [f"{name} {first[name]}" for name in ("backbone", "effort", "preset") if _is_shared(name, summaries)]
+    return "; ".join([*facts, "mean ± standard deviation over seeds"]) + "."
 
 
-def _published_line(first: Summary, pretraining: str) -> str:
-    line = f"Published: as printed in the NN-GCD paper, ViT-B/16 pre-trained by {pretraining}, last block trained."
-    if first["backbone"] != pretraining or first["effort"] != "full":
-        line += " Ours has another backbone or less training: the numbers cannot be compared, only their order."
-    return line
+def published_line(source: str, dataset: str, summaries: Sequence[Summary], *, backbones: Sequence[str]) -> str:
+    """Return where published numbers come from, and why ours cannot be compared with them, if so.
+
+    Args:
+        source: the table, in words.
+        dataset: the benchmark.
+        summaries: of our runs.
+        backbones: those of the published numbers.
+    """
+    first, published = summaries[0], published_split(dataset)
+    n_right = published.n_labelled, published.n_unlabelled
+    n_found = first["n_labelled"], first["n_unlabelled"]
+    rounding = published.counts_rounded_to - 1
+    reasons = {
+        "another backbone": any(summary["backbone"] not in backbones for summary in summaries),
+        "less training": first["effort"] != "full",
+        f"K = {first['k']} instead of {published.n_classes}": first["k"] != published.n_classes,
+        "other images": any(abs(a - b) > rounding for a, b in zip(n_found, n_right, strict=True)),
+        "a stratified draw": "stratified" in first["scores"]["protocol"],
+    }
+    differences = [reason for reason, holds in reasons.items() if holds]
+    line = f"Published: {source}, ViT-B, last block trained."
+    return f"{line} Ours cannot be compared with it: {', '.join(differences)}." if differences else line
+
+
+def _is_shared(name: str, summaries: Sequence[Summary]) -> bool:
+    return len({summary[name] for summary in summaries}) == 1
 
 
 def run_table(done: Sequence[tuple[Cell, Summary]]) -> pd.DataFrame:
@@ -73,7 +103,7 @@ def run_table(done: Sequence[tuple[Cell, Summary]]) -> pd.DataFrame:
     for cell, summary in done:
         scores = summary["scores"]
         lines.append(
-            {"variant": cell.variant.name}
+            {"variant": str(cell.variant)}
             | {name: summary[name] for name in columns}
             | {part: scores["accuracy"][part] for part in ("all", "old", "new")}
             | {f"balanced_{part}": scores["balanced_accuracy"][part] for part in ("all", "old", "new")}

@@ -50,7 +50,7 @@ class Row:
     @property
     def accuracy(self) -> dict[int, float]:
         """The accuracy on all images by seed."""
-        return {seed: scores["All"] or 0.0 for seed, scores in self.scores.items()}
+        return {seed: score for seed, scores in self.scores.items() if (score := scores["All"]) is not None}
 
 
 def spread(values: Sequence[float]) -> str:
@@ -83,8 +83,7 @@ def rows_of(summaries: Sequence[Summary], settings: Sequence[Mapping[str, Any]])
             name: one[name] for name in sorted(differing - set(facts)) if name in one
         }
         groups[", ".join([summary["method"], *(f"{name} {value}" for name, value in others.items())])].append(summary)
-    rows = [row_of(name, group) for name, group in groups.items()]
-    return sorted(rows, key=lambda row: mean(row.accuracy.values()))
+    return ranked([row_of(name, group) for name, group in groups.items()])
 
 
 def _differs(name: str, values: Sequence[Mapping[str, Any]]) -> bool:
@@ -114,8 +113,7 @@ def row_of(name: str, group: Sequence[Summary]) -> Row:
         twice = next(seed for seed in seeds if seeds.count(seed) > 1)
         raise DataError(f"there are two runs of {name} with seed {twice}; leave one out.")
     ordered = sorted(group, key=lambda summary: summary["seed"])
-    peaks = [max(summary["peak_gb"].values()) if "gpu" not in summary["peak_gb"] else summary["peak_gb"]["gpu"]
-             for summary in group if summary.get("peak_gb")]  # fmt: skip
+    peaks = [peak.get("gpu", peak["ram"]) for summary in group if (peak := summary.get("peak_gb"))]
     scores = {summary["seed"]: _scores(summary) for summary in ordered}
     return Row(name, scores, mean(summary["seconds"] for summary in group), max(peaks, default=None))
 
@@ -123,6 +121,17 @@ def row_of(name: str, group: Sequence[Summary]) -> Row:
 def _scores(summary: Summary) -> dict[str, float | None]:
     accuracy = summary["scores"]["accuracy"]
     return {"All": accuracy["all"], "Old": accuracy["old"], "New": accuracy["new"], "NMI": summary["scores"]["nmi"]}
+
+
+def gain_sentences(rows: Sequence[Row]) -> list[str]:
+    """Return by how much the last row is better than each of the others, in words."""
+    return [f"{rows[-1].name} is better than {name} by {gain} All ({n} common seed{'s' * (n > 1)})"
+            for name, gain, n in paired_differences(rows)]  # fmt: skip
+
+
+def ranked(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows by rising accuracy."""
+    return sorted(rows, key=lambda row: mean(row.accuracy.values()))
 
 
 def paired_differences(rows: Sequence[Row]) -> list[tuple[str, str, int]]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from nngcd.core import config
-from nngcd.core.errors import DataError
+from nngcd.core.errors import ConfigError, DataError
+from nngcd.core.files import read_json
 from nngcd.core.run_folder import RunFolder
 from nngcd.settings import Settings, flat_settings, resolve
 
@@ -18,7 +19,13 @@ class Variant:
     """One row of a table: what is special about its settings."""
 
     name: str
+    """Of the run folders."""
     values: Mapping[str, Any]
+    label: str = ""
+    """In the table; the name when empty."""
+
+    def __str__(self) -> str:
+        return self.label or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,11 @@ class Cell:
     def begun(self) -> RunFolder | None:
         """The folder of this run if it exists: finished, interrupted, or killed before it wrote its settings."""
         return RunFolder(self.path) if (self.path / "README.txt").is_file() else None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether this run has come to its end."""
+        return self.begun is not None and self.begun.is_complete
 
 
 def make_grid(variants: Sequence[Variant], seeds: Sequence[int], values: Mapping[str, Any], out: Path) -> list[Cell]:
@@ -52,9 +64,31 @@ def make_grid(variants: Sequence[Variant], seeds: Sequence[int], values: Mapping
         for variant in variants:
             settings = resolve(config.merge(values, variant.values, {"seed": seed}))
             cells.append(Cell(variant, settings, out / f"{variant.name}-{seed}"))
+    if out.exists() and not out.is_dir():
+        raise ConfigError("--out", str(out), "is a file; name a folder")
     for cell in cells:
         _check_folder(cell, out)
     return cells
+
+
+def read_summary(cell: Cell) -> dict[str, Any]:
+    """Return the summary of a finished run.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    try:
+        summary: dict[str, Any] = read_json(cell.path / "summary.json")
+    except DataError as error:
+        raise damaged(cell, error) from error
+    if "method" not in summary:
+        raise damaged(cell, "summary.json lacks the method")
+    return summary
+
+
+def damaged(cell: Cell, reason: object) -> DataError:
+    """Return the error for a run of the grid that cannot be read."""
+    return DataError(f"{cell.path} is damaged ({reason}). Delete this folder and repeat the command: it is done again.")
 
 
 def _check_folder(cell: Cell, out: Path) -> None:
@@ -64,7 +98,10 @@ def _check_folder(cell: Cell, out: Path) -> None:
         return
     if not cell.begun.config.is_file():
         return
-    there = flat_settings(resolve(config.read_yaml(cell.begun.config)))
+    try:
+        there = flat_settings(resolve(config.read_yaml(cell.begun.config)))
+    except ConfigError as error:
+        raise damaged(cell, error) from error
     asked = flat_settings(cell.settings)
     other = [name for name in asked if there.get(name) != asked[name]]
     if other:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-import yaml
-
 from nngcd.backbones.pretrainings import PRE_TRAININGS
 from nngcd.bench.grid import Variant
 from nngcd.core.config import merge, parse_assignments
@@ -37,15 +35,12 @@ class Sweep:
     axis: str
     """What the setting is called on the axis of the figure."""
 
-    @property
-    def is_numeric(self) -> bool:
-        """Whether the values lie on a scale; otherwise they are names."""
-        return not isinstance(self.values[0], str)
-
     def variants(self, values: Sequence[Any]) -> list[Variant]:
         """Return one variant per value."""
         name = self.setting.rpartition(".")[2]
-        return [Variant(f"{name}={value}", parse_assignments([f"{self.setting}={value}"])) for value in values]
+        return [
+            Variant(f"{name}={value}", parse_assignments([f"{self.setting}={value}"]), str(value)) for value in values
+        ]
 
 
 SWEEPS = {
@@ -87,27 +82,37 @@ def chosen_rows(text: str | None) -> list[Variant]:
     return [rows[name] for name in dict.fromkeys(names)]
 
 
-def chosen_values(sweep: Sweep, text: str | None, *, n_classes: int | None) -> tuple[Any, ...]:
+def chosen_values(sweep: Sweep, text: str | None, *, n_old: int = 0, n_classes: int | None = None) -> tuple[Any, ...]:
     """Return the values a user asks for, `0.1,0.5`, or else those of the study.
 
     Args:
         sweep: the study.
         text: the user's values, separated by commas; None for those of the study.
+        n_old: the number of old classes, below which no K can be.
         n_classes: the true number of classes, of which the study of K takes shares.
 
     Raises:
-        ConfigError: there is no value.
+        ConfigError: there is no value, or it cannot be read.
     """
     if text is not None:
-        values = tuple(yaml.safe_load(part) for part in text.split(",") if part.strip())
-        if not values:
-            raise ConfigError("--values", text, "give at least one, for example 0.1,0.5")
+        values = tuple(_value(part) for part in text.split(",") if part.strip())
+        if not values or any(not isinstance(value, int | float | str) or isinstance(value, bool) for value in values):
+            raise ConfigError("--values", text, "give numbers or names, for example 0.1,0.5")
         return tuple(dict.fromkeys(values))
     if sweep.setting != "k":
         return sweep.values
     if n_classes is None:
         raise ConfigError("--values", None, "the true number of classes is not known; give the values of K")
-    return tuple(round(share * n_classes) for share in sweep.values)
+    return tuple(k for share in sweep.values if (k := round(share * n_classes)) >= n_old)
+
+
+def _value(text: str) -> Any:  # noqa: ANN401 (a number or a name)
+    value = parse_assignments([f"--values={text}"])["--values"]
+    try:
+        # YAML takes 1e-5 for a name.
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def components_of(variant: str) -> frozenset[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
-from nngcd.bench.benchmark_report import protocol_line, with_published
+from nngcd.backbones.pretrainings import PRE_TRAININGS
+from nngcd.bench.benchmark_report import protocol_line, published_line, with_published
 from nngcd.bench.comparison import HEAD, Row, Summary, spread
 from nngcd.bench.published import published_ablation, published_pretraining
 from nngcd.bench.studies import SWEEPS, components_of
@@ -39,23 +41,31 @@ def ablation_report(dataset: str, rows: Sequence[Row], summaries: Sequence[Summa
 def sweep_report(study: str, dataset: str, rows: Sequence[Row], summaries: Sequence[Summary]) -> Report:
     """Return the table of one setting's values."""
     sweep = SWEEPS[study]
-    names = [row.name.partition("=")[2] for row in rows]
-    head, lines = [sweep.axis, *HEAD[1:]], [[name, *row.cells[1:]] for name, row in zip(names, rows, strict=True)]
     title = f"{sweep.title} ({sweep.setting}): {summaries[0]['method']} on {dataset}"
-    report = Report(title, head, lines, [protocol_line(summaries)])
+    report = Report(title, [sweep.axis, *HEAD[1:]], [row.cells for row in rows], [protocol_line(summaries)])
     if study != "pretraining":
         return report
-    return with_published(report, [published_pretraining(dataset, name) for name in names])
+    published = [published_pretraining(dataset, row.name) for row in rows]
+    if not any(published):
+        return report
+    note = published_line("Table VI of the paper, NN-GCD", dataset, summaries, backbones=tuple(PRE_TRAININGS))
+    return with_published(dataclasses.replace(report, notes=[*report.notes, note]), published)
 
 
 def study_chart(study: str, report: Report, rows: Sequence[Row]) -> Page:
     """Return the figure of a study: accuracy over the values of its setting, or over the choices of components."""
-    names = [row.name.partition("=")[2] or row.name for row in rows]
-    is_numeric = study in SWEEPS and SWEEPS[study].is_numeric
-    places = [float(name) for name in names] if is_numeric else None
+    names = [row.name for row in rows]
+    places = _numbers(names)
     scores = {part: [row.values(part) for row in rows] for part in ("All", "Old", "New")}
     axis = SWEEPS[study].axis if study in SWEEPS else "components"
     return score_chart(axis, names, places, scores, caption=[f"{report.title}.", report.notes[0]])
+
+
+def _numbers(names: Sequence[str]) -> list[float] | None:
+    try:
+        return [float(name) for name in names]
+    except ValueError:
+        return None
 
 
 def _gain(row: Row, base: Row | None) -> str:

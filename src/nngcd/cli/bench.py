@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import mean
 from typing import Annotated
 
 import typer
@@ -40,7 +39,7 @@ def bench(  # noqa: PLR0913 (one parameter per flag)
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.bench.benchmark_report import benchmark_report
-    from nngcd.bench.comparison import paired_differences
+    from nngcd.bench.comparison import gain_sentences, ranked
     from nngcd.bench.grid import Variant, make_grid
     from nngcd.cli import grid
     from nngcd.core.components import component_names
@@ -56,14 +55,13 @@ def bench(  # noqa: PLR0913 (one parameter per flag)
     done = grid.do_grid(cells, cache=cache, is_quiet=quiet or json)
     rows = done.rows()
     report = benchmark_report(dataset, rows, done.summaries)
+    report = grid.marked(report) if smoke else report
     files = grid.write(done, report, out, "bench")
     if json:
         say_json(grid.as_json(rows, report, files))
     else:
         grid.show(report)
-        ranked = sorted(rows, key=lambda row: mean(row.accuracy.values()))
-        say()
-        for name, gain, n in paired_differences(ranked):
-            say(f"{ranked[-1].name} is better than {name} by {gain} All ({n} common seed{'s' * (n > 1)})")
+        for number, sentence in enumerate(gain_sentences(ranked(rows))):
+            say(sentence if number else f"\n{sentence}")
         say(f"\nThis table: {files[0]} and {files[1].name}; every run: {files[2]}")
     grid.end(done)

@@ -23,7 +23,7 @@ def compare(
 
     Example:  nngcd compare runs/cub/*
     """
-    from nngcd.bench.comparison import HEAD, paired_differences, rows_of
+    from nngcd.bench.comparison import HEAD, gain_sentences, paired_differences, rows_of
     from nngcd.bench.tables import Format, as_table
     from nngcd.core.config import read_yaml
     from nngcd.core.files import read_json
@@ -47,5 +47,5 @@ def compare(
     say(as_table(HEAD, [row.cells for row in rows], cast(Format, form)))
     if form == "md":
         say(f"\n{summaries[0]['scores']['protocol']}; {summaries[0]['scores']['n_scored']:,} images")
-        for name, gain, n in differences:
-            say(f"{rows[-1].name} is better than {name} by {gain} All ({n} common seed{'s' * (n > 1)})")
+        for sentence in gain_sentences(rows):
+            say(sentence)

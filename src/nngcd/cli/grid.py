@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -13,18 +14,17 @@ import typer
 
 from nngcd.bench.benchmark_report import run_table
 from nngcd.bench.comparison import Row, Summary, check_comparable, row_of
-from nngcd.bench.grid import Cell
+from nngcd.bench.grid import Cell, Variant, read_summary
 from nngcd.bench.tables import Report, as_table
+from nngcd.choosing_k import given_k
 from nngcd.cli.display import ERRORS, each_note_once, say
-from nngcd.cli.running import fit_run, values_from
-from nngcd.core.components import component_names
-from nngcd.core.config import Values, build, merge
+from nngcd.cli.running import InGrid, Opened, fit_run, open_data, values_from
+from nngcd.core.components import component_names, find_component
+from nngcd.core.config import Values, flatten, merge
 from nngcd.core.errors import ConfigError, ResourceError, TrainingError, UserError, did_you_mean
-from nngcd.core.files import read_json, write_bytes, write_table
-from nngcd.core.run_folder import RunFolder
-from nngcd.datasets import open_dataset
-from nngcd.datasets.reading import Config as ReadingConfig
+from nngcd.core.files import write_bytes, write_table
 from nngcd.figures.page import FORMATS, Page, plain_style
+from nngcd.settings import resolve
 
 DPI = 150
 OF_THE_USER = ("folder", "manifest", "arrays")
@@ -48,8 +48,8 @@ class Done:
     def rows(self) -> list[Row]:
         """Return one row per variant, in their order."""
         check_comparable(self.summaries)
-        names = dict.fromkeys(cell.variant.name for cell, _ in self.runs)
-        return [row_of(name, [s for cell, s in self.runs if cell.variant.name == name]) for name in names]
+        names = dict.fromkeys(str(cell.variant) for cell, _ in self.runs)
+        return [row_of(name, [s for cell, s in self.runs if str(cell.variant) == name]) for name in names]
 
 
 def names_of(text: str, option: str) -> list[str]:
@@ -76,47 +76,75 @@ def shared_values(
     if dataset not in names:
         hint = did_you_mean(dataset, names)
         raise ConfigError("DATASET", dataset, f"no such benchmark.{hint} There are: {', '.join(names)}")
-    place = {"data": str(root), "dataset": dataset} if root else {"data": dataset}
-    values = values_from({**flags, **place}, None, assignments)
-    return merge(values, SMOKE) if is_smoke else values
+    if dataset == "digits" and root:
+        raise ConfigError("--root", str(root), "the digits come with nngcd; leave it out")
+    values = values_from({**flags, "data": str(root or dataset), "dataset": dataset}, None, assignments)
+    # Without a root the name is meant, even where a folder is called so.
+    values = values if root else values | {"data": dataset}
+    return merge(SMOKE, values) if is_smoke else values
 
 
-def number_of_classes(values: Values) -> int | None:
-    """Return how many classes the data set of these settings really has, if it says so."""
-    reading_config = build(ReadingConfig, values.get("reading", {}))
-    return open_dataset(values["data"], dataset=values.get("dataset"), reading=reading_config)[0].n_classes
+def check_study(variants: Sequence[Variant], values: Values) -> None:
+    """Raise `ConfigError` when the user sets what a study changes, or takes a method that does not have it."""
+    changed = {name for variant in variants for name in flatten(variant.values)}
+    for name in sorted(changed & set(flatten(values))):
+        raise ConfigError(name, flatten(values)[name], "is what this study changes; choose its values with --values")
+    method = values.get("method", "nngcd")
+    method_config = find_component("nngcd.methods", method, "Method").Config
+    fields = {f"loss.{field.name}" for field in dataclasses.fields(method_config)}
+    for name in sorted(name for name in changed if name.startswith("loss.") and name not in fields):
+        raise ConfigError("--method", method, f"has no {name}, which this study changes; leave out --method")
+
+
+def numbers_of_classes(values: Values) -> tuple[int, int | None]:
+    """Return how many old classes the data set of these settings has, and how many in all, if it says so."""
+    split, _ = open_data(resolve(values), is_quiet=False)
+    return split.n_old, split.n_classes
 
 
 def do_grid(cells: Sequence[Cell], *, cache: Path | None, is_quiet: bool) -> Done:
     """Do every run of the grid that is not done yet; one that fails does not stop the others.
 
     Views are kept beside the folder of the grid by default, where other grids of the same data find them.
+
+    Raises:
+        UserError: the data, a number of categories or a run folder cannot be used; or no run came to its end.
     """
     done = Done([], [])
     cache = cache or cells[0].path.parent.parent / ".nngcd-cache"
+    opened = None
     # What is odd about the data is so in every run.
     with each_note_once():
+        if not all(cell.is_complete for cell in cells):
+            opened = open_data(cells[0].settings, is_quiet=is_quiet)
+            for cell in cells:
+                given_k(opened[0], cell.settings)
         for number, cell in enumerate(cells, start=1):
             try:
-                run = _do(cell, prefix=f"[{number}/{len(cells)}] ", cache=cache, is_quiet=is_quiet)
+                _do(cell, opened, prefix=f"[{number}/{len(cells)}] ", cache=cache, is_quiet=is_quiet)
             except (TrainingError, ResourceError) as error:
                 done.failures.append((cell, error))
             else:
-                done.runs.append((cell, read_json(run.summary)))
+                done.runs.append((cell, read_summary(cell)))
     if not done.runs:
         raise done.failures[0][1]
     return done
 
 
-def _do(cell: Cell, *, prefix: str, cache: Path, is_quiet: bool) -> RunFolder:
-    is_complete = cell.begun is not None and cell.begun.is_complete
+def _do(cell: Cell, opened: Opened | None, *, prefix: str, cache: Path, is_quiet: bool) -> None:
+    what = f"{prefix}{cell.variant}, seed {cell.settings.seed}"
     if not is_quiet:
-        what = f"{prefix}{cell.variant.name}, seed {cell.settings.seed}"
-        say(f"{what}: complete already" if is_complete else what)
-    return fit_run(
-        cell.settings, run=cell.begun, out=cell.path, cache=cache, prefix=prefix,
-        is_quiet=is_quiet or is_complete, go_on=shlex.join(["nngcd", *sys.argv[1:]]),
-    )  # fmt: skip
+        say(f"{what}: complete already" if cell.is_complete else what)
+    if cell.is_complete or opened is None:
+        return
+    in_grid = InGrid(opened, prefix, go_on=shlex.join(["nngcd", *sys.argv[1:]]))
+    fit_run(cell.settings, run=cell.begun, out=cell.path, cache=cache, is_quiet=is_quiet, grid=in_grid)
+
+
+def marked(report: Report) -> Report:
+    """Return the report of a trial with a title that says so."""
+    title = f"SMOKE TEST, some images and two epochs, the numbers mean nothing. {report.title}"
+    return dataclasses.replace(report, title=title)
 
 
 def write(done: Done, report: Report, out: Path, name: str) -> list[Path]:
@@ -137,7 +165,7 @@ def draw(chart: Callable[[], Page], out: Path, name: str) -> list[Path]:
 
 def show(report: Report) -> None:
     """Print the table and its notes."""
-    say()
+    say(f"\n{report.title}\n")
     say(as_table(report.head, report.lines))
     for note in report.notes:
         say(f"\n{note}")
@@ -152,6 +180,6 @@ def as_json(rows: Sequence[Row], report: Report, files: Sequence[Path]) -> dict[
 def end(done: Done) -> None:
     """Say which runs failed, and leave with the exit code of the first of them, if there are any."""
     for cell, error in done.failures:
-        ERRORS.print(f"failed: {cell.variant.name}, seed {cell.settings.seed}: {error}", markup=False, highlight=False)
+        ERRORS.print(f"failed: {cell.variant}, seed {cell.settings.seed}: {error}", markup=False, highlight=False)
     if done.failures:
         raise typer.Exit(done.failures[0][1].exit_code)

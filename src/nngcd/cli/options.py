@@ -58,4 +58,4 @@ def seed_range(text: str) -> list[int]:
         seeds = []
     if not seeds:
         raise typer.BadParameter(f"{text!r} is no list of seeds; write 0-2 or 0,1,2")
-    return seeds
+    return list(dict.fromkeys(seeds))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import shlex
 import signal
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -18,10 +20,12 @@ from nngcd.cli.display import ERRORS, progress_display, reading, say, say_json
 from nngcd.cli.words import found_words, score_words
 from nngcd.core import config, processes
 from nngcd.core.device import choose_device
-from nngcd.core.errors import ConfigError, TrainingError
+from nngcd.core.errors import ConfigError, NngcdWarning, TrainingError
 from nngcd.core.files import read_json
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset
+from nngcd.datasets.published import published_names
+from nngcd.datasets.split import Split
 from nngcd.pipeline import discover, prepare
 from nngcd.settings import Settings, resolve
 
@@ -34,6 +38,13 @@ def resumed(path: Path) -> tuple[RunFolder, Settings]:
 
 def settings_from(flags: dict[str, Any], config_file: Path | None, assignments: list[str]) -> Settings:
     """Return the settings of a new run: what the user gives, over recipe and effort."""
+    name = flags.get("data")
+    if name in published_names() and not flags.get("dataset") and Path(name).exists():
+        text = (
+            f"'{name}' is a folder here and is read as a folder of images. For the benchmark of that name: "
+            f"--dataset {name} if it lies in this folder, otherwise run this from another folder."
+        )
+        warnings.warn(text, NngcdWarning, stacklevel=2)
     return resolve(values_from(flags, config_file, assignments))
 
 
@@ -59,15 +70,37 @@ def values_from(flags: dict[str, Any], config_file: Path | None, assignments: li
     return values
 
 
-def fit_run(  # noqa: PLR0913 (where a run goes and how it is shown)
+Opened = tuple[Split, Any]
+"""Images with the labels given, and what only scoring may know."""
+
+
+def open_data(settings: Settings, *, is_quiet: bool) -> Opened:
+    """Open the data of a run, with a bar where that takes long."""
+    with progress_display(is_quiet=is_quiet) as progress:
+        return open_dataset(
+            settings.data, dataset=settings.dataset, reading=settings.reading, on_progress=reading(progress)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class InGrid:
+    """What one of many runs shares with the others."""
+
+    opened: Opened
+    prefix: str
+    """What every line of progress begins with."""
+    go_on: str
+    """The command that goes on with all of them."""
+
+
+def fit_run(
     settings: Settings,
     *,
     run: RunFolder | None,
     out: Path | None,
     cache: Path | None,
     is_quiet: bool,
-    prefix: str = "",
-    go_on: str | None = None,
+    grid: InGrid | None = None,
 ) -> RunFolder:
     """Open the data, make the run folder (or continue the given one) and do the whole run.
 
@@ -77,8 +110,7 @@ def fit_run(  # noqa: PLR0913 (where a run goes and how it is shown)
         out: the folder to make for a new one.
         cache: where views are kept for later runs; beside the run folder when absent.
         is_quiet: whether nothing is to be shown.
-        prefix: what every line of progress begins with.
-        go_on: the command that continues this run when it is interrupted; `nngcd fit --resume` by default.
+        grid: what is different for one of many runs.
     """
     if run and run.is_complete:
         if not is_quiet:
@@ -86,21 +118,18 @@ def fit_run(  # noqa: PLR0913 (where a run goes and how it is shown)
         return run
     choose_device(settings.device)
     # Of several processes the first one speaks and writes.
-    is_quiet = is_quiet or not processes.is_first()
-    with progress_display(is_quiet=is_quiet, prefix=prefix) as progress:
-        split, truth = open_dataset(
-            settings.data, dataset=settings.dataset, reading=settings.reading, on_progress=reading(progress)
-        )
+    is_quiet, prefix = is_quiet or not processes.is_first(), grid.prefix if grid else ""
+    split, truth = grid.opened if grid else open_data(settings, is_quiet=is_quiet)
     job = prepare(split, settings)
     if run is None:
-        run = _new_run(out or Path("runs") / f"{split.name}-{datetime.now():%Y%m%d}")
+        run = _new_run(out or Path("runs") / f"{split.name}-{datetime.now():%Y%m%d}", may_rename=grid is None)
     if not is_quiet:
         say(f"{prefix}run folder: {run.path}")
         say(f"{prefix}method {settings.method}, effort {settings.effort}, seed {settings.seed}")
         say(f"{prefix}{len(split)} images: {split.n_labelled} labelled in {split.n_old} categories, "
             f"{split.n_unlabelled} unlabelled, {len(split.problems)} not used")  # fmt: skip
     with ExitStack() as around:
-        around.enter_context(interruptible(go_on or _resume_command(run, cache)))
+        around.enter_context(interruptible(grid.go_on if grid else _resume_command(run, cache)))
         if processes.is_first():
             around.enter_context(run.locked())
             around.enter_context(run.logged())
@@ -109,9 +138,9 @@ def fit_run(  # noqa: PLR0913 (where a run goes and how it is shown)
     return run
 
 
-def _new_run(path: Path) -> RunFolder:
+def _new_run(path: Path, *, may_rename: bool) -> RunFolder:
     """Make the run folder; of several processes the first one makes it, and tells the others its name."""
-    run = RunFolder.create(path) if processes.is_first() else None
+    run = RunFolder.create(path, may_rename=may_rename) if processes.is_first() else None
     return RunFolder(processes.from_first(run and run.path))
 
 

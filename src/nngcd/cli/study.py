@@ -61,11 +61,13 @@ def study(  # noqa: PLR0913 (one parameter per flag)
     }  # fmt: skip
     shared = grid.shared_values(dataset, root, flags, assignments or [], is_smoke=smoke)
     variants = _variants(name, values, shared)
+    grid.check_study(variants, shared)
     out = out or Path("runs") / f"{'smoke-' if smoke else ''}{name}-{dataset}"
     cells = make_grid(variants, options.seed_range(seeds), shared, out)
     done = grid.do_grid(cells, cache=cache, is_quiet=quiet or json)
     rows = done.rows()
     report = study_report(name, dataset, rows, done.summaries)
+    report = grid.marked(report) if smoke else report
     files = [*grid.write(done, report, out, name), *grid.draw(lambda: study_chart(name, report, rows), out, name)]
     if json:
         say_json(grid.as_json(rows, report, files))
@@ -78,11 +80,11 @@ def study(  # noqa: PLR0913 (one parameter per flag)
 def _variants(name: str, values: str | None, shared: Values) -> list[Variant]:
     """Return the rows of a study, with the user's values where there are any."""
     from nngcd.bench.studies import NAMES, SWEEPS, chosen_rows, chosen_values
-    from nngcd.cli.grid import number_of_classes
+    from nngcd.cli.grid import numbers_of_classes
 
     if name not in NAMES:
         raise ConfigError("STUDY", name, f"no such study.{did_you_mean(name, NAMES)} There are: {', '.join(NAMES)}")
     if name == "ablation":
         return chosen_rows(values)
-    n_classes = number_of_classes(shared) if name == "k" and values is None else None
-    return SWEEPS[name].variants(chosen_values(SWEEPS[name], values, n_classes=n_classes))
+    n_old, n_classes = numbers_of_classes(shared) if name == "k" and values is None else (0, None)
+    return SWEEPS[name].variants(chosen_values(SWEEPS[name], values, n_old=n_old, n_classes=n_classes))

@@ -41,8 +41,12 @@ Next:
 """
 
 
-def new_folder(path: Path) -> Path:
-    """Return a new empty folder; when the name is taken, `-2`, `-3`, … is added, never anything overwritten."""
+def new_folder(path: Path, *, may_rename: bool = True) -> Path:
+    """Return a new empty folder; when the name is taken, `-2`, `-3`, … is added, never anything overwritten.
+
+    Raises:
+        ResourceError: the folder cannot be made, or its name is taken and must not be changed.
+    """
     if path.name in ("", ".."):
         raise ConfigError("--out", str(path), "is an existing folder; name a new one, for example runs/first")
     candidate, n = path, 1
@@ -51,6 +55,8 @@ def new_folder(path: Path) -> Path:
             candidate.mkdir(parents=True)
             return candidate
         except FileExistsError:
+            if not may_rename:
+                raise ResourceError(f"{path} has just been made by another process, which is at work there.") from None
             n += 1
             candidate = path.with_name(f"{path.name}-{n}")
         except OSError as error:
@@ -64,9 +70,9 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def create(cls, path: Path) -> RunFolder:
+    def create(cls, path: Path, *, may_rename: bool = True) -> RunFolder:
         """Return the folder of a new run (see `new_folder`)."""
-        folder = new_folder(path)
+        folder = new_folder(path, may_rename=may_rename)
         write_text(folder / "README.txt", README.format(run=folder.name))
         return cls(folder)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 from nngcd.core.components import component_names, find_component
-from nngcd.core.errors import ConfigError, DataError, NngcdWarning
+from nngcd.core.errors import ConfigError, DataError
 from nngcd.datasets.counts import Part
 from nngcd.datasets.file_tree import no_such_path
 from nngcd.datasets.image_files import Progress as ReadProgress
@@ -53,7 +52,9 @@ def open_dataset(
     if reading and reading.draw != "pooled" and "draw" not in options:
         raise ConfigError("reading.draw", reading.draw, f"'{data}' brings its labels; only benchmarks draw them")
     split, truth = load(root, seed=seed, **options)
-    return some_of(split, truth, reading.n_images) if reading and reading.n_images else (split, truth)
+    return (
+        some_of(split, truth, reading.n_images) if reading and reading.n_images and part == "train" else (split, truth)
+    )
 
 
 def open_images(data: str, *, dataset: str | None = None, on_progress: ReadProgress | None = None) -> Split:
@@ -74,19 +75,15 @@ def _locate(data: str, dataset: str | None) -> tuple[str, Path | None]:
     """Return which dataset this is, and where it lies; None when it lies nowhere or was not added."""
     if dataset is None:
         return _recognise(data)
-    is_name = data == dataset and not Path(data).exists()
-    return dataset, place_of(dataset) if is_name else Path(data)
+    if data != dataset:
+        return dataset, Path(data)
+    # A name; only where nothing was added under it, a folder that happens to be called so.
+    return dataset, place_of(dataset) or (Path(data) if Path(data).exists() else None)
 
 
 def _recognise(data: str) -> tuple[str, Path | None]:
     path, suffix = Path(data), Path(data).suffix.lower()
     if path.is_dir():
-        if data in published_names():
-            text = (
-                f"'{data}' is a folder here and is read as a folder of images. For the benchmark of that name: "
-                f"--dataset {data} if it lies in this folder, otherwise run this from another folder."
-            )
-            warnings.warn(text, NngcdWarning, stacklevel=4)
         return "folder", path
     if path.is_file():
         if suffix in TABLE_EXTENSIONS + SPREADSHEET_EXTENSIONS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
 from typing import Any
@@ -31,7 +32,7 @@ def score_chart(
     for index, (score, values) in enumerate(scores.items()):
         # Names have no order, so no line joins them; their dots stand a little apart.
         x = list(places) if places else [place + 0.12 * (index - 1) for place in range(len(names))]
-        means = [mean(seeds) for seeds in values]
+        means = [mean(seeds) if seeds else math.nan for seeds in values]
         deviations = [stdev(seeds) if len(seeds) > 1 else 0.0 for seeds in values]
         style: dict[str, Any] = {
             "color": COLOURS[index], "marker": MARKERS[index], "linestyle": LINES[index] if places else "none"
