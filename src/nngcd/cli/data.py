@@ -39,7 +39,8 @@ def list_(json: options.Json = False) -> None:
         classes, test = f"{row['n_old']} / {row['n_new']}", f"{row['n_test']:,}" if row["n_test"] else "-"
         counts = f"{row['n_labelled']:>9,} {row['n_unlabelled']:>11,} {test:>7}"
         say(f"{row['name']:<14} {classes:>10} {counts}  {_where(row)}")
-    say("(images of Table I of the NN-GCD paper; ImageNet-100, Aircraft and Herbarium 19 rounded to hundreds)")
+    say("(labelled and unlabelled as in Table I of the NN-GCD paper, which rounds those of ImageNet-100, Aircraft and "
+        "Herbarium 19 to hundreds; test: the official images)")  # fmt: skip
 
 
 @app.command()

@@ -40,7 +40,7 @@ OptionalDevice = Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps
 Workers = Annotated[int | None, typer.Option(min=0, help="Image-reading processes. (default: one per core)")]
 Cache = Annotated[
     Path | None,
-    typer.Option(help="Where features are kept for later runs. (default: .nngcd-cache beside the run folder)"),
+    typer.Option(help="Where views are kept for later runs. (default: .nngcd-cache beside the folder that is made)"),
 ]
 
 Assignments = Annotated[
