@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from nngcd.figures.activation import draw, profile
+from nngcd.figures.activation import N_BINS, draw, profile
+from nngcd.figures.subject import Activations
 
 
 def test_a_profile_worked_out_by_hand():
@@ -34,3 +37,14 @@ def test_the_shares_of_both_runs_are_shown_and_named(pair):
     heights = [patch.get_height() for patch in shares.patches[:4]]
     found = profile(pair[0].activations.values_nd)
     assert heights == [found.zeros, found.negative_entries, found.negative_mass, found.sparsity]
+
+
+def test_runs_of_different_ranges_have_the_same_bins(subject):
+    narrow = np.tile(np.float32([1, 1, 1, -1]), (24, 1))
+    wide = np.tile(np.float32([0.6, 0.8, 0, 0]), (24, 1))
+    runs = [replace(subject, activations=Activations(values, "features")) for values in (narrow, wide)]
+    of_narrow, of_wide = (patch.get_data() for patch in draw(runs).panels[0][1].patches)
+    assert of_narrow.edges.tolist() == of_wide.edges.tolist()
+    assert of_narrow.edges[[0, -1]].tolist() == pytest.approx([-0.5, 0.8])
+    assert len(of_narrow.values) == N_BINS
+    assert [of_narrow.values.sum(), of_wide.values.sum()] == pytest.approx([1, 1])

@@ -65,14 +65,15 @@ def unit(values_nd: NDArray[Any]) -> NDArray[Any]:
 def draw(subjects: Sequence[Subject]) -> Page:
     """Return three panels: the axes by their mean size, the entries by their value, and four numbers of each run."""
     values = [subject.activations.values_nd for subject in subjects]
-    profiles = [profile(values_nd) for values_nd in values]
+    profiles, units = [profile(values_nd) for values_nd in values], [unit(values_nd) for values_nd in values]
+    # Bins of one width for all runs: the share of entries in a bin grows with its width.
+    ends = (min(float(unit_nd.min()) for unit_nd in units), max(float(unit_nd.max()) for unit_nd in units))
     page = Page(9.6, 2.9, caption(subjects), shape=(1, 3))
     axes_of_means, axes_of_entries, axes_of_shares = page.panels[0]
-    for index, (subject, found, values_nd) in enumerate(zip(subjects, profiles, values, strict=True)):
+    for index, (subject, found, unit_nd) in enumerate(zip(subjects, profiles, units, strict=True)):
         style: dict[str, Any] = {"color": COLOURS[index], "linestyle": LINES[index], "label": subject.name}
         axes_of_means.plot(np.arange(1, len(found.mean_d) + 1), found.mean_d, **style)
-        entries = unit(values_nd).ravel()
-        counts, edges = np.histogram(entries, bins=N_BINS)
+        counts, edges = np.histogram(unit_nd, bins=N_BINS, range=ends)
         axes_of_entries.stairs(counts / counts.sum(), edges, **style)
     _name(axes_of_means, "axes, from the most used", "mean size of entry", "use of the axes")
     _name(axes_of_entries, "entry at unit length", "share of entries (log)", "spread of the entries")
@@ -92,8 +93,8 @@ def caption(subjects: Sequence[Subject]) -> list[str]:
     )
     what = (
         f"Activations at unit length ({drawn}). Left: mean absolute entry of each axis. Middle: histogram of all "
-        f"entries. Right: zeros = entries below {SMALL:g} of their image's largest; negative = entries below 0; "
-        "negative mass = their share of the sum of absolute values; sparsity = Hoyer's, mean over images."
+        f"entries, {N_BINS} bins. Right: zeros = entries below {SMALL:g} of their image's largest; negative = entries "
+        "below 0; negative mass = their share of the sum of absolute values; sparsity = Hoyer's, mean over images."
     )
     return [what, *(subject.facts for subject in subjects)]
 
