@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nngcd.core.seeds import derive, numpy_generator
+from nngcd.figures.activation import unit
 from nngcd.figures.marks import COLOURS, MARKERS, nth
 from nngcd.figures.page import Page
 from nngcd.figures.subject import Grouping, Subject, UndrawableError, chosen_classes
@@ -19,20 +20,27 @@ if TYPE_CHECKING:
 SEED, PERPLEXITY = 0, 30.0
 N_CLASSES_EACH, IMAGES_PER_CLASS = 5, 200
 FEWEST_IMAGES = 5
-PANEL = 3.6
+PANEL, LEGEND = 3.6, 2.6
 
 
 def draw(subjects: Sequence[Subject]) -> Page:
     """Return one map per run, each with its own t-SNE: places and directions of two maps cannot be compared."""
     shown = [shown_images(s.grouping, s.wanted_classes) for s in subjects]
     maps = [embed(s.features_nd[rows]) for s, rows in zip(subjects, shown, strict=True)]
-    page = Page(PANEL * len(maps) + 2.6, PANEL, caption(subjects, shown), shape=(1, len(maps)))
+    n_legends = 1 if have_same_classes(subjects, shown) else len(maps)
+    page = Page(PANEL * len(maps) + LEGEND * n_legends, PANEL, caption(subjects, shown), shape=(1, len(maps)))
     for axes, subject, rows, map_n2 in zip(page.panels[0], subjects, shown, maps, strict=True):
         _scatter(axes, map_n2, subject.grouping, rows)
         axes.set_title(subject.name)
-    handles, _ = page.panels[0][-1].get_legend_handles_labels()
-    page.panels[0][-1].legend(handles=handles, loc="center left", bbox_to_anchor=(1.02, 0.5))
+    for axes in page.panels[0][-n_legends:]:
+        axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
     return page
+
+
+def have_same_classes(subjects: Sequence[Subject], shown: Sequence[NDArray[np.int64]]) -> bool:
+    """Return whether a number means the same class in all maps; found categories of two runs share only their names."""
+    legends = {tuple(_labels(s.grouping, rows)) for s, rows in zip(subjects, shown, strict=True)}
+    return len(subjects) == 1 or (len(legends) == 1 and all(subject.grouping.are_true for subject in subjects))
 
 
 def shown_images(grouping: Grouping, wanted: Sequence[str]) -> NDArray[np.int64]:
@@ -52,8 +60,7 @@ def embed(features_nd: NDArray[Any]) -> NDArray[np.float32]:
     """Return the t-SNE of the features at unit length, from their principal components, with a fixed seed."""
     from sklearn.manifold import TSNE
 
-    norm_n1 = np.linalg.norm(features_nd, axis=1, keepdims=True)
-    unit_nd = features_nd / np.where(norm_n1 > 0, norm_n1, 1)
+    unit_nd = unit(features_nd)
     perplexity = min(PERPLEXITY, (len(unit_nd) - 1) / 3)
     tsne = TSNE(init="pca", perplexity=perplexity, random_state=derive(SEED, "t-SNE") % 2**32)
     map_n2: NDArray[np.float32] = tsne.fit_transform(unit_nd.astype(np.float64)).astype(np.float32)
@@ -62,23 +69,36 @@ def embed(features_nd: NDArray[Any]) -> NDArray[np.float32]:
 
 def caption(subjects: Sequence[Subject], shown: Sequence[NDArray[np.int64]]) -> list[str]:
     """Return which images are shown, and how."""
-    grouping, rows = subjects[0].grouping, shown[0]
-    n_classes = len(np.unique(grouping.class_n[rows]))
+    counts = [
+        f"{len(rows):,} images of {len(_labels(s.grouping, rows))} classes by {s.grouping.words}"
+        for s, rows in zip(subjects, shown, strict=True)
+    ]
+    are_same = have_same_classes(subjects, shown)
+    by_run = "; ".join(f"{s.name}: {count}" for s, count in zip(subjects, counts, strict=True))
     what = (
-        f"t-SNE of the features of {len(rows):,} images of {n_classes} classes by {grouping.words} (scikit-learn, unit "
-        f"length, perplexity {PERPLEXITY:g} or fewer, seed {SEED}). Filled markers: old classes; hollow: new ones; the "
-        "numbers stand at the medians. Every map has its own axes; only what lies near to what can be compared."
+        f"t-SNE of the features of {counts[0] if are_same else by_run} (scikit-learn, unit length, perplexity "
+        f"{PERPLEXITY:g} or fewer, seed {SEED}). Filled markers: old classes; hollow: new ones; the numbers stand at "
+        "the medians. Every map has its own axes; only what lies near to what can be compared."
     )
+    if not are_same:
+        what += " Each map has its own legend: categories that two runs found, new-001 for one, are different things."
     return [what, *(subject.facts for subject in subjects)]
 
 
+def _labels(grouping: Grouping, rows: NDArray[np.int64]) -> list[str]:
+    return [
+        f"{number} {'old' if class_ < grouping.n_old else 'new'}: {grouping.names[class_]}"
+        for number, class_ in enumerate(np.unique(grouping.class_n[rows]), start=1)
+    ]
+
+
 def _scatter(axes: Axes, map_n2: NDArray[np.float32], grouping: Grouping, rows: NDArray[np.int64]) -> None:
-    for index, class_ in enumerate(np.unique(grouping.class_n[rows])):
+    classes, labels = np.unique(grouping.class_n[rows]), _labels(grouping, rows)
+    for index, (class_, label) in enumerate(zip(classes, labels, strict=True)):
         points = map_n2[grouping.class_n[rows] == class_]
-        is_old, colour = class_ < grouping.n_old, str(nth(COLOURS, index))
+        colour = str(nth(COLOURS, index))
         marker: Any = nth(MARKERS, index)
-        face = colour if is_old else "none"
-        label = f"{index + 1} {'old' if is_old else 'new'}: {grouping.names[class_]}"
+        face = colour if class_ < grouping.n_old else "none"
         x, y = points.T
         axes.scatter(x, y, s=13, marker=marker, facecolors=face, edgecolors=colour, linewidths=0.8, label=label)
         box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": colour, "linewidth": 0.6}
