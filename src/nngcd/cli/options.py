@@ -22,13 +22,11 @@ Root = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the ben
 Method = Annotated[str | None, typer.Option(help="nngcd, simgcd, mugcd, gcd, pim, cipr or kmeans. (default: nngcd)")]
 Preset = Annotated[str | None, typer.Option(help="default, paper or official.")]
 Effort = Annotated[str | None, typer.Option(help="quick, normal or full. (default: quick on a CPU)")]
-Backbone = Annotated[
-    str | None,
-    typer.Option(
-        help="efficientnet_lite0, _lite1, _lite2, any timm model, or a pre-training of the paper: "
-        "dino, dinov2, mae, ibot, mocov3, sam, deit, deit3, clip, supervised-1k, supervised-22k."
-    ),
-]
+BACKBONE_HELP = (
+    "efficientnet_lite0, _lite1, _lite2, any timm model, or a pre-training of the paper: "
+    "dino, dinov2, mae, ibot, mocov3, sam, deit, deit3, clip, supervised-1k, supervised-22k."
+)
+Backbone = Annotated[str | None, typer.Option(help=BACKBONE_HELP)]
 Weights = Annotated[str | None, typer.Option(help="Local weights of the backbone (.safetensors, .pth).")]
 ImageSize = Annotated[int | None, typer.Option(min=1, help="Side of the crop in pixels.")]
 _K_HELP = "Number of categories, known and new together. (default: auto, or as published for benchmark data sets)"
