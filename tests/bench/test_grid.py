@@ -19,6 +19,14 @@ def test_every_variant_with_every_seed_in_a_folder_of_its_own(tmp_path):
     assert not any(cell.begun for cell in cells)
 
 
+def test_smoke_sets_what_a_method_has_and_leaves_the_user_s_own_settings(tmp_path):
+    variants = [Variant("pim", {"method": "pim"}), Variant("nngcd", {})]
+    pim, nngcd = make_grid(variants, [0], {"data": "digits", "training": {"epochs": 7}}, tmp_path, is_smoke=True)
+    assert (pim.settings.loss.n_steps, pim.settings.loss.n_candidates) == (20, 3)
+    assert pim.settings.training.epochs == nngcd.settings.training.epochs == 7
+    assert nngcd.settings.reading.n_images == 300
+
+
 def _begin(cell, **changes):
     run = RunFolder.create(cell.path)
     write_yaml(run.config, to_values(cell.settings) | changes)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nngcd.core import config
+from nngcd.core.components import find_component
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.files import read_json
 from nngcd.core.run_folder import RunFolder
@@ -47,7 +49,22 @@ class Cell:
         return self.begun is not None and self.begun.is_complete
 
 
-def make_grid(variants: Sequence[Variant], seeds: Sequence[int], values: Mapping[str, Any], out: Path) -> list[Cell]:
+SMOKE: dict[str, dict[str, int]] = {
+    "training": {"epochs": 2},
+    "reading": {"n_images": 300},
+    "loss": {"n_steps": 20, "search_steps": 5, "n_candidates": 3},
+}
+"""Enough to see whether everything runs, and nothing else; of the losses' settings a method takes those it has."""
+
+
+def make_grid(
+    variants: Sequence[Variant],
+    seeds: Sequence[int],
+    values: Mapping[str, Any],
+    out: Path,
+    *,
+    is_smoke: bool = False,
+) -> list[Cell]:
     """Return all runs, seed by seed, so that a grid that is stopped early has the first seeds of every variant.
 
     Args:
@@ -55,6 +72,7 @@ def make_grid(variants: Sequence[Variant], seeds: Sequence[int], values: Mapping
         seeds: the runs of each row.
         values: the settings all runs share.
         out: the folder that holds the run folders.
+        is_smoke: whether only to see that everything runs; what `values` say goes before it.
 
     Raises:
         UserError: a name or value that cannot be, or a folder that holds a run with other settings.
@@ -62,13 +80,20 @@ def make_grid(variants: Sequence[Variant], seeds: Sequence[int], values: Mapping
     cells = []
     for seed in seeds:
         for variant in variants:
-            settings = resolve(config.merge(values, variant.values, {"seed": seed}))
+            asked = config.merge(values, variant.values, {"seed": seed})
+            settings = resolve(config.merge(_smoke(asked), asked) if is_smoke else asked)
             cells.append(Cell(variant, settings, out / f"{variant.name}-{seed}"))
     if out.exists() and not out.is_dir():
         raise ConfigError("--out", str(out), "is a file; name a folder")
     for cell in cells:
         _check_folder(cell, out)
     return cells
+
+
+def _smoke(asked: Mapping[str, Any]) -> config.Values:
+    method = find_component("nngcd.methods", asked.get("method", "nngcd"), "Method")
+    names = {field.name for field in dataclasses.fields(method.Config)}
+    return {**SMOKE, "loss": {name: value for name, value in SMOKE["loss"].items() if name in names}}
 
 
 def read_summary(cell: Cell) -> dict[str, Any]:

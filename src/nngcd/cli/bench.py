@@ -48,10 +48,12 @@ def bench(  # noqa: PLR0913 (one parameter per flag)
         "preset": preset, "effort": effort, "backbone": backbone, "weights": weights, "image_size": image_size,
         "k": k, "device": device, "workers": workers,
     }  # fmt: skip
-    values = grid.shared_values(dataset, root, flags, assignments or [], is_smoke=smoke)
+    values = grid.shared_values(dataset, root, flags, assignments or [])
     methods = component_names("nngcd.methods", "Method") if method == "all" else grid.names_of(method, "--method")
     out = out or Path("runs") / f"{'smoke' if smoke else 'bench'}-{dataset}"
-    cells = make_grid([Variant(name, {"method": name}) for name in methods], options.seed_range(seeds), values, out)
+    cells = make_grid(
+        [Variant(name, {"method": name}) for name in methods], options.seed_range(seeds), values, out, is_smoke=smoke
+    )
     done = grid.do_grid(cells, cache=cache, is_quiet=quiet or json)
     rows = done.rows()
     report = benchmark_report(dataset, rows, done.summaries)

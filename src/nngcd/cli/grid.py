@@ -20,7 +20,7 @@ from nngcd.choosing_k import given_k
 from nngcd.cli.display import ERRORS, each_note_once, say
 from nngcd.cli.running import InGrid, Opened, fit_run, open_data, values_from
 from nngcd.core.components import component_names, find_component
-from nngcd.core.config import Values, flatten, merge
+from nngcd.core.config import Values, flatten
 from nngcd.core.errors import ConfigError, ResourceError, TrainingError, UserError, did_you_mean
 from nngcd.core.files import write_bytes, write_table
 from nngcd.figures.page import FORMATS, Page, plain_style
@@ -29,8 +29,6 @@ from nngcd.settings import resolve
 DPI = 150
 OF_THE_USER = ("folder", "manifest", "arrays")
 """Forms of data that bring no truth."""
-SMOKE: Values = {"training": {"epochs": 2}, "reading": {"n_images": 300}}
-"""What `--smoke` sets: enough to see whether everything runs, and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +62,7 @@ def names_of(text: str, option: str) -> list[str]:
     return names
 
 
-def shared_values(
-    dataset: str, root: Path | None, flags: Mapping[str, Any], assignments: list[str], *, is_smoke: bool
-) -> Values:
+def shared_values(dataset: str, root: Path | None, flags: Mapping[str, Any], assignments: list[str]) -> Values:
     """Return the settings that all runs of a grid share.
 
     Raises:
@@ -80,8 +76,7 @@ def shared_values(
         raise ConfigError("--root", str(root), "the digits come with nngcd; leave it out")
     values = values_from({**flags, "data": str(root or dataset), "dataset": dataset}, None, assignments)
     # Without a root the name is meant, even where a folder is called so.
-    values = values if root else values | {"data": dataset}
-    return merge(SMOKE, values) if is_smoke else values
+    return values if root else values | {"data": dataset}
 
 
 def check_study(variants: Sequence[Variant], values: Values) -> None:

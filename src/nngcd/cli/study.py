@@ -59,11 +59,11 @@ def study(  # noqa: PLR0913 (one parameter per flag)
         "method": method, "preset": preset, "effort": effort, "backbone": backbone, "weights": weights,
         "image_size": image_size, "k": k, "device": device, "workers": workers,
     }  # fmt: skip
-    shared = grid.shared_values(dataset, root, flags, assignments or [], is_smoke=smoke)
+    shared = grid.shared_values(dataset, root, flags, assignments or [])
     variants = _variants(name, values, shared)
     grid.check_study(variants, shared)
     out = out or Path("runs") / f"{'smoke-' if smoke else ''}{name}-{dataset}"
-    cells = make_grid(variants, options.seed_range(seeds), shared, out)
+    cells = make_grid(variants, options.seed_range(seeds), shared, out, is_smoke=smoke)
     done = grid.do_grid(cells, cache=cache, is_quiet=quiet or json)
     rows = done.rows()
     report = study_report(name, dataset, rows, done.summaries)
