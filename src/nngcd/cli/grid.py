@@ -138,7 +138,7 @@ def _do(cell: Cell, opened: Opened | None, *, prefix: str, cache: Path, is_quiet
 
 def marked(report: Report) -> Report:
     """Return the report of a trial with a title that says so."""
-    title = f"SMOKE TEST, some images and two epochs, the numbers mean nothing. {report.title}"
+    title = f"SMOKE TEST, few images and epochs, the numbers mean nothing. {report.title}"
     return dataclasses.replace(report, title=title)
 
 
