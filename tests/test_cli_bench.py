@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 
 from nngcd import pipeline
+from nngcd.cli import grid
 from nngcd.cli.display import each_note_once, warn
+from nngcd.cli.running import open_data
 from nngcd.core.config import read_yaml
 from nngcd.core.errors import NngcdWarning
 from nngcd.core.files import read_json
@@ -145,10 +147,16 @@ def test_the_ablation(nngcd, out, cache):
 
 
 @pytest.mark.slow
-def test_a_sweep_of_the_number_of_categories(nngcd, out, cache):
-    code, _, err = nngcd("study", "k", "digits", "--method", "kmeans", "--seeds", 0, *TINY, "--out", out,
+def test_a_sweep_of_the_number_of_categories(nngcd, out, cache, monkeypatch):
+    shown = []
+    monkeypatch.setattr(
+        grid, "open_data", lambda *args, is_quiet: shown.append(is_quiet) or open_data(*args, is_quiet=is_quiet)
+    )
+    code, said, err = nngcd("study", "k", "digits", "--json", "--method", "kmeans", "--seeds", 0, *TINY, "--out", out,
                             "--cache", cache, "--set", "preset=default")  # fmt: skip
     assert code == 0, err
+    assert shown == [True, True]  # nothing but JSON is printed
+    assert [row["name"] for row in json.loads(said)["rows"]] == ["5", "8", "10", "12", "15", "20"]
     assert [read_json(out / f"k={k}-0" / "summary.json")["k"] for k in (5, 8, 10, 12, 15, 20)] == [5, 8, 10, 12, 15, 20]
 
 

@@ -91,9 +91,9 @@ def check_study(variants: Sequence[Variant], values: Values) -> None:
         raise ConfigError("--method", method, f"has no {name}, which this study changes; leave out --method")
 
 
-def numbers_of_classes(values: Values) -> tuple[int, int | None]:
+def numbers_of_classes(values: Values, *, is_quiet: bool) -> tuple[int, int | None]:
     """Return how many old classes the data set of these settings has, and how many in all, if it says so."""
-    split, _ = open_data(resolve(values), is_quiet=False)
+    split, _ = open_data(resolve(values), is_quiet=is_quiet)
     return split.n_old, split.n_classes
 
 

@@ -60,7 +60,7 @@ def study(  # noqa: PLR0913 (one parameter per flag)
         "image_size": image_size, "k": k, "device": device, "workers": workers,
     }  # fmt: skip
     shared = grid.shared_values(dataset, root, flags, assignments or [])
-    variants = _variants(name, values, shared)
+    variants = _variants(name, values, shared, is_quiet=quiet or json)
     grid.check_study(variants, shared)
     out = out or Path("runs") / f"{'smoke-' if smoke else ''}{name}-{dataset}"
     cells = make_grid(variants, options.seed_range(seeds), shared, out, is_smoke=smoke)
@@ -77,7 +77,7 @@ def study(  # noqa: PLR0913 (one parameter per flag)
     grid.end(done)
 
 
-def _variants(name: str, values: str | None, shared: Values) -> list[Variant]:
+def _variants(name: str, values: str | None, shared: Values, *, is_quiet: bool) -> list[Variant]:
     """Return the rows of a study, with the user's values where there are any."""
     from nngcd.bench.studies import NAMES, SWEEPS, chosen_rows, chosen_values
     from nngcd.cli.grid import numbers_of_classes
@@ -86,5 +86,6 @@ def _variants(name: str, values: str | None, shared: Values) -> list[Variant]:
         raise ConfigError("STUDY", name, f"no such study.{did_you_mean(name, NAMES)} There are: {', '.join(NAMES)}")
     if name == "ablation":
         return chosen_rows(values)
-    n_old, n_classes = numbers_of_classes(shared) if name == "k" and values is None else (0, None)
+    needs_numbers = name == "k" and values is None
+    n_old, n_classes = numbers_of_classes(shared, is_quiet=is_quiet) if needs_numbers else (0, None)
     return SWEEPS[name].variants(chosen_values(SWEEPS[name], values, n_old=n_old, n_classes=n_classes))
