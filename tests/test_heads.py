@@ -142,3 +142,27 @@ def test_a_fresh_gelu_projection_is_far_from_non_negative():
     assert negative_mass(gelu) == pytest.approx(0.44, abs=0.03)
     assert non_negative_ratio(gelu) == pytest.approx(0.5, abs=0.05)
     assert non_negative_ratio(ProjectionHead(768, activation="rep_relu", generator=generator())(x)) == 1
+
+
+def test_a_learning_rate_of_prototypes_is_the_rate_of_unit_prototypes():
+    """Length 1 / sqrt(r) with rate 1 and length 1 with rate r turn by the same angle, step after step."""
+    features, target = torch.randn(20, 6, generator=generator(1)), torch.randn(20, 3, generator=generator(2))
+    short = Prototypes(6, 3, generator=generator(), learning_rate=4.0)
+    unit = Prototypes(6, 3, generator=generator(), learning_rate=1.0)
+    assert torch.allclose(short.weight.norm(dim=-1), torch.full((3,), 0.5))
+    for prototypes, rate in ((short, 0.01), (unit, 0.04)):
+        optimiser = torch.optim.SGD(prototypes.parameters(), rate, momentum=0.9)
+        for _ in range(5):
+            optimiser.zero_grad()
+            (prototypes(features) * target).sum().backward()
+            optimiser.step()
+            prototypes.hold_length()
+    assert torch.allclose(2 * short.weight, unit.weight, atol=1e-6)
+    assert torch.allclose(unit.weight.norm(dim=-1), torch.ones(3))
+
+
+def test_without_a_learning_rate_the_length_of_prototypes_is_free():
+    prototypes = Prototypes(6, 3, generator=generator())
+    before = prototypes.weight.detach().clone()
+    prototypes.hold_length()
+    assert torch.equal(prototypes.weight, before)

@@ -85,8 +85,25 @@ def test_every_method_that_trains_has_a_default_and_a_paper_recipe():
 
 @pytest.mark.parametrize(("effort", "per_image"), [("quick", 4), ("normal", "online"), ("full", "online")])
 def test_settings_of_an_older_version_mean_what_they_meant(effort, per_image):
-    older = {"effort": effort, "views": {"recipe": "random+centre", "n_random": 4}}
+    older = to_values(resolve({"effort": effort, "preset": "paper"}))
+    older["views"] = {"recipe": "random+centre", "n_random": 4}
     assert resolve(older).views == views.Config(recipe="random+centre", per_image=per_image)
+
+
+def test_the_settings_of_a_run_do_not_follow_a_newer_recipe():
+    """A run of a version that knew no neighbours goes on without them, whatever the preset says today."""
+    assert resolve({}).loss.neighbour_weight > 0
+    older = to_values(resolve({}))
+    del older["loss"]["neighbour_weight"], older["views"]["averaged"]
+    assert resolve(older).loss.neighbour_weight == 0
+    assert not resolve(older).views.averaged
+    assert resolve(to_values(resolve({}))) == resolve({})
+
+
+def test_a_recipe_may_differ_by_effort_and_the_user_goes_before_it():
+    assert [resolve({"effort": effort}).loss.n_hidden for effort in ("quick", "full")] == [256, 2048]
+    assert resolve({"effort": "quick", "loss": {"n_hidden": 64}}).loss.n_hidden == 64
+    assert resolve({"preset": "official"}).loss.n_hidden == 2048
 
 
 def test_an_effort_leaves_alone_what_a_method_does_not_have():

@@ -21,7 +21,7 @@ from nngcd.datasets.manifest_rows import read_rows
 from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.datasets.split import Split, Truth
 from nngcd.prediction import predict
-from nngcd.results import score
+from nngcd.results import Scored, score
 
 
 def evaluate(run: RunFolder, truth_file: Path | None = None) -> dict[str, Any]:
@@ -43,7 +43,8 @@ def evaluate(run: RunFolder, truth_file: Path | None = None) -> dict[str, Any]:
     is_scored = (results["label_given"].isna() & true_name.notna()).to_numpy()
     if not is_scored.any():
         raise DataError("none of the run's unlabelled images is in the truth. Do the file names agree?")
-    return _scores(run, true_name[is_scored], results.loc[is_scored, "category"], old_names, part="train")
+    part: Scored = "hidden" if _reading(run).hide_classes and not truth_file else "train"
+    return _scores(run, true_name[is_scored], results.loc[is_scored, "category"], old_names, part=part)
 
 
 def evaluate_test(
@@ -79,7 +80,7 @@ def _finished(run: RunFolder) -> pd.DataFrame:
 
 
 def _scores(
-    run: RunFolder, true_name: pd.Series, category: pd.Series, old_names: set[str], *, part: Part
+    run: RunFolder, true_name: pd.Series, category: pd.Series, old_names: set[str], *, part: Scored
 ) -> dict[str, Any]:
     """Return the scores of categories against true names."""
     classes, _ = pd.factorize(true_name)
@@ -133,7 +134,8 @@ def _reading(run: RunFolder) -> ReadingConfig:
 
 
 def _true_names(truth: Truth) -> NDArray[np.object_]:
-    names: NDArray[np.object_] = np.array(truth.class_names, dtype=object)[truth.classes]
+    # UNKNOWN is the last place.
+    names: NDArray[np.object_] = np.array([*truth.class_names, None], dtype=object)[truth.classes]
     return names
 
 

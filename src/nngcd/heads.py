@@ -88,14 +88,26 @@ class Prototypes(nn.Module):
     the same function with the same gradient (tested), with nothing left to freeze.
     """
 
-    def __init__(self, n_features: int, n_clusters: int, *, generator: torch.Generator) -> None:
+    def __init__(
+        self, n_features: int, n_clusters: int, *, generator: torch.Generator, learning_rate: float | None = None
+    ) -> None:
         super().__init__()
-        # The start norm of a normalised prototype is its learning rate in disguise: the gradient is inversely
-        # proportional to the norm. torch's default for linear layers, which the authors left in place, starts it at
-        # sqrt(D * (1 / D) / 3) = 0.577 whatever the number of features.
+        # torch's default for linear layers, which the authors left in place: the length is sqrt(D * (1 / D) / 3) =
+        # 0.577 whatever the number of features.
         bound = 1 / math.sqrt(n_features)
         weight_kd = torch.empty(n_clusters, n_features).uniform_(-bound, bound, generator=generator)
         self.weight = nn.Parameter(weight_kd)
+        # The length of a normalised prototype is its learning rate in disguise: the gradient is inversely proportional
+        # to it, and so is the angle a step of given size turns by. Length 1 / sqrt(r) is r times the learning rate; the
+        # authors' start is 3 times, and falls or rises with what the losses and the weight decay do to the length.
+        self.length = None if learning_rate is None else 1 / math.sqrt(learning_rate)
+        self.hold_length()
+
+    @torch.no_grad()
+    def hold_length(self) -> None:
+        """Bring every prototype back to its length after a step, if that is to stay."""
+        if self.length is not None:
+            self.weight.copy_(F.normalize(self.weight, dim=-1) * self.length)
 
     def forward(self, features_vbd: Tensor) -> Tensor:
         """Return the logits of features with any leading axes; they are normalised here."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from lightning_fabric import Fabric
 from torch import Tensor
 
@@ -168,6 +169,8 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
         train(learner, source, settings.training, overview=overview, fabric=job.fabric, run=run, progress=progress)
 
     last = overview(settings.training.epochs)
+    if bank is not None and settings.views.averaged:
+        last = last._replace(features_nd=mean_view_features(job, bank))
     decided_n = model.method.settle(last)
     scores_nk = model.scores(last.features_nd).cpu()
     if decided_n is not None:
@@ -253,6 +256,17 @@ def centre_view_features(job: Job, bank: Bank | None, progress: Progress) -> Ten
     n_workers = choose_workers(job.settings.workers)
     features = centre_features(backbone, job.split.images, rows=own, n_workers=n_workers, progress=progress)
     return processes.gather(torch.cat(list(features)), n)
+
+
+def mean_view_features(job: Job, bank: Bank) -> Tensor:
+    """Return the mean direction of the features of every image's kept views."""
+    own = torch.arange(len(job.split))[processes.share(len(job.split))]
+    parts = []
+    for image_b in torch.split(own, IMAGES_PER_LOOK):
+        views = [torch.full_like(image_b, view) for view in range(bank.n_views)]
+        unit_vbd = torch.stack([F.normalize(run_tail(job.backbone, bank.take(image_b, view_b))) for view_b in views])
+        parts.append(F.normalize(unit_vbd.mean(0)))
+    return processes.gather(torch.cat(parts), len(job.split))
 
 
 def _warn_if_unbounded(settings: Settings) -> None:

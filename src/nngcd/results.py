@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,12 @@ from nngcd.metrics.agreement import adjusted_rand_index, normalized_mutual_infor
 N_ALTERNATIVES = 3
 ROWS_PER_BLOCK = 8192
 """Rows whose probabilities exist at a time: all of them would be three copies of the scores, in double precision."""
-_SCORED = {"train": "transductive: unlabelled training images", "test": "inductive: official test images"}
+Scored = Part | Literal["hidden"]
+_SCORED = {
+    "train": "transductive: unlabelled training images",
+    "test": "inductive: official test images",
+    "hidden": "proxy: labelled images whose labels were hidden, some of them with their whole class",
+}
 
 
 def name_clusters(cluster_n: NDArray[np.int64], split: Split, n_clusters: int) -> list[str]:
@@ -161,7 +166,7 @@ def describe(split: Split, results: pd.DataFrame) -> dict[str, object]:
     }
 
 
-def protocol(*, part: Part = "train", draw: Draw = "pooled") -> str:
+def protocol(*, part: Scored = "train", draw: Draw = "pooled") -> str:
     """Return which images are scored and how, in one line; the field's own draw of labels is not mentioned."""
     drawn = ", stratified draw" if draw == "stratified" else ""
     return f"{_SCORED[part]}, one Hungarian match over all of them (v2), last epoch{drawn}"
@@ -172,7 +177,7 @@ def score(
     cluster: NDArray[np.int64],
     is_old: NDArray[np.bool_],
     *,
-    part: Part = "train",
+    part: Scored = "train",
     draw: Draw = "pooled",
 ) -> dict[str, Any]:
     """Return every metric of clusters against true classes, in per cent, with the protocol they belong to."""

@@ -18,7 +18,7 @@ from nngcd.core.memory import peak_gb
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.split import Split, Truth
 from nngcd.figures.k_curve import k_curve
-from nngcd.results import category_table, describe, result_table, score
+from nngcd.results import Scored, category_table, describe, result_table, score
 from nngcd.settings import Settings
 from nngcd.training.model import Model
 
@@ -105,8 +105,8 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
         "finished": now(),
     }
     if truth is not None:
-        unlabelled = ~split.is_labelled
-        cluster = scores_nk.argmax(-1).numpy()[unlabelled]
-        draw = settings.reading.draw
-        summary["scores"] = score(truth.classes[unlabelled], cluster, truth.is_old[unlabelled], draw=draw)
+        scored, reading = ~split.is_labelled & truth.is_known, settings.reading
+        cluster = scores_nk.argmax(-1).numpy()[scored]
+        part: Scored = "hidden" if reading.hide_classes else "train"
+        summary["scores"] = score(truth.classes[scored], cluster, truth.is_old[scored], part=part, draw=reading.draw)
     write_json(run.summary, summary)

@@ -18,6 +18,8 @@ from nngcd.views import Config as ViewsConfig
 
 OF_THE_MACHINE = ("device", "precision", "workers")
 """A run begun on one machine may be finished on another."""
+OF_A_RUN = {"method", "preset", "effort", "reading", "views", "training", "loss"}
+"""What a run's own config.yaml has all of, and hardly anything that a person writes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,12 +89,11 @@ def resolve(values: config.Values) -> Settings:
     """
     chosen = {"method": "nngcd", "preset": "default", "effort": "quick"} | _upgraded(values)
     method_config = find_component("nngcd.methods", chosen["method"], "Method").Config
-    layers = [
-        _recipe(chosen["method"], chosen["preset"], chosen.get("dataset") or chosen.get("data", "")),
-        _effort(chosen["effort"], {f.name for f in dataclasses.fields(method_config)}),
-        chosen,
-    ]
-    merged = config.merge(*layers)
+    recipe, in_effort = _recipe(chosen["method"], chosen["preset"], chosen.get("dataset") or chosen.get("data", ""))
+    effort = _effort(chosen["effort"], {f.name for f in dataclasses.fields(method_config)})
+    layers = [recipe, effort, in_effort.get(chosen["effort"], {}), chosen]
+    # The settings of a whole run are what they were, also when a newer version recommends something else.
+    merged = config.merge(chosen) if chosen.keys() >= OF_A_RUN else config.merge(*layers)
     loss = config.build(method_config, _group(merged.pop("loss", None)))
     return dataclasses.replace(config.build(Settings, merged), loss=loss)
 
@@ -127,18 +128,21 @@ def _group(values: object) -> config.Values:
     return values
 
 
-def _recipe(method: str, preset: str, dataset: str) -> config.Values:
-    """Return a preset's values with those of the data set, if it has its own, laid over them."""
+def _recipe(method: str, preset: str, dataset: str) -> tuple[config.Values, config.Values]:
+    """Return a preset's values, with those of the data set laid over them, and by effort what it changes in an effort.
+
+    Both are there only where a preset says so.
+    """
     folder = resources.files("nngcd") / "recipes" / method
     if not folder.is_dir():
-        return {}
+        return {}, {}
     presets = sorted(p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml"))
     if preset not in presets:
         hint = did_you_mean(preset, presets)
         raise ConfigError("preset", preset, f"{method} has no such preset.{hint} There are: {', '.join(presets)}")
     values: config.Values = yaml.safe_load((folder / f"{preset}.yaml").read_text(encoding="utf-8")) or {}
-    special = values.pop("datasets", {}).get(dataset, {})
-    return config.merge(values, special)
+    in_effort, special = values.pop("efforts", {}), values.pop("datasets", {}).get(dataset, {})
+    return config.merge(values, special), in_effort
 
 
 def _effort(effort: str, loss_names: set[str]) -> config.Values:

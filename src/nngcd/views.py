@@ -49,6 +49,9 @@ class Config:
     centre view; `online` draws new ones in every epoch instead, which costs a pass through the trunk each time."""
     bank_gb: float = 50.0
     """Largest view bank that is made, in GB."""
+    averaged: bool = False
+    """Whether the images that are sorted are judged by the mean of all their kept views, and not by the centre view
+    alone; new images (`predict`) have their centre view only."""
 
     def __post_init__(self) -> None:
         if self.recipe not in get_args(Recipe):

@@ -55,9 +55,9 @@ def test_one_pass_serves_student_and_teacher_exactly(batch):
         tail.weight.add_(torch.randn(6, 6, generator=torch_generator(2, "w")))
     method = nngcd.Method(nngcd.Config(**SMALL), make_task())
     hidden = batch.features_vbd
-    one_pass = method._judge(tail(hidden))
+    one_pass = method.judge(tail(hidden))
     with torch.no_grad():
-        two_passes = method._judge(tail(hidden.clone()))
+        two_passes = method.judge(tail(hidden.clone()))
     assert torch.equal(one_pass.detach(), two_passes)
     loss = method.loss(batch._replace(features_vbd=tail(hidden)))["pseudo_label"]
     gradient = torch.autograd.grad(loss, tail.weight)[0]
@@ -121,3 +121,55 @@ def test_prototypes_start_at_the_clusters(blobs):
     assert (cluster[classes < 3] == classes[classes < 3]).all()
     assert len(set(cluster[classes >= 3].tolist())) == 3
     assert not nngcd.Method(nngcd.Config(**SMALL), task).looks_before(0, 30)
+
+
+def test_neighbours_teach_what_the_teacher_takes_them_for(batch):
+    config = nngcd.Config(**SMALL, supervised_weight=0.25, neighbour_weight=2.0, n_neighbours=1)
+    method = nngcd.Method(config, make_task())
+    assert all(method.looks_before(epoch, 30) for epoch in range(30))
+    teacher = method.teacher.weight.clone()
+    # The nearest image to each of the pairs (0, 1), (2, 3), ... is the other one.
+    features = torch.eye(6)[[0, 0, 1, 1, 2, 2, 3, 3, 4, 4]]
+    method.look(Overview(features, batch.labels_b, 5, seed=0))
+    assert torch.equal(method.teacher.weight, teacher)
+    assert method.neighbours.index_nm[:, 0].tolist() == [1, 0, 3, 2, 5, 4, 7, 6, 9, 8]
+    sharpness = simgcd.teacher_temperature(config, batch.moment.epoch)
+    target = (method.teacher(features) / sharpness).softmax(-1)
+    logp = (method.prototypes(batch.features_vbd) / 0.1).log_softmax(-1)
+    expected = 0.75 * 2.0 * -(target * logp).sum(-1).mean()
+    terms = method.loss(batch)
+    assert terms["neighbours"].item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_neighbours_are_found_anew_now_and_then_kept_in_checkpoints_and_forgotten_in_the_end(batch):
+    config = nngcd.Config(**SMALL, neighbour_weight=1.0, n_neighbours=1, neighbour_epochs=5)
+    method, features = nngcd.Method(config, make_task()), torch.eye(6)[[0, 0, 1, 1, 2, 2, 3, 3, 4, 4]]
+    method.look(Overview(features, batch.labels_b, 5, seed=0))
+    # Between two searches the neighbours stay who they were, but are seen as they look now.
+    turned = features.roll(1, 0)
+    method.look(Overview(turned, batch.labels_b, 6, seed=0))
+    resumed = nngcd.Method(config, make_task())
+    resumed.load_state_dict(method.state_dict())
+    resumed.look(Overview(turned, batch.labels_b, 6, seed=0))
+    assert resumed.neighbours.features(torch.tensor([0, 3])).tolist() == turned[[1, 2]][:, None].tolist()
+    assert resumed.loss(batch)["neighbours"].item() == method.loss(batch)["neighbours"].item()
+    method.settle(Overview(features, batch.labels_b, 30, seed=0))
+    assert method.neighbours.index_nm.numel() == method.neighbours.seen_nd.numel() == 0
+    resumed.load_state_dict(method.state_dict())
+    assert resumed.neighbours.index_nm.numel() == 0
+
+
+def test_the_learning_rate_of_the_prototypes_holds_their_length_through_training(batch):
+    method = nngcd.Method(nngcd.Config(**SMALL, prototype_learning_rate=4.0), make_task())
+    optimiser = torch.optim.SGD(method.prototypes.parameters(), 1.0)
+    sum(method.loss(batch).values()).backward()
+    optimiser.step()
+    assert not torch.allclose(method.prototypes.weight.norm(dim=-1), torch.full((5,), 0.5), atol=1e-6)
+    method.after_step(batch.moment)
+    assert torch.allclose(method.prototypes.weight.norm(dim=-1), torch.full((5,), 0.5))
+
+
+@pytest.mark.parametrize("values", [{"neighbour_weight": -1.0}, {"n_neighbours": 0}, {"prototype_learning_rate": 0.0}])
+def test_impossible_settings_of_neighbours_and_prototypes_are_refused(values):
+    with pytest.raises(ConfigError, match=next(iter(values))):
+        simgcd.Config(**values)

@@ -18,7 +18,7 @@ class TwoPasses(nngcd.Method):
         self.second_pass = lambda: backbone.tail(backbone.trunk(images)).unflatten(0, (2, 4))
 
     def _judge(self, features):
-        return super()._judge(self.second_pass())
+        return super().judge(self.second_pass())
 
 
 def test_loss_and_gradients_are_equal_to_the_bit():

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 VALUES_HELP = "Values, or rows of the ablation, instead of all."
 ChosenValues = Annotated[str | None, typer.Option("--values", metavar="A,B,...", help=VALUES_HELP)]
-NAME_HELP = "ablation, temperature, mu, sigma, beta, gamma, activation, pretraining or k."
+NAME_HELP = "tune, ablation, temperature, mu, sigma, beta, gamma, activation, pretraining or k."
+CANDIDATES_HELP = "tune: a file with the settings to choose from. (default: ours)"
+FINAL_HELP = "tune: after the choice, score every candidate on the real task, too."
 
 
 def study(  # noqa: PLR0913 (one parameter per flag)
@@ -27,7 +29,7 @@ def study(  # noqa: PLR0913 (one parameter per flag)
     method: options.Method = None,
     seeds: options.Seeds = "0-2",
     root: options.Root = None,
-    preset: Annotated[str, typer.Option(help="default, paper or official.")] = "official",
+    preset: Annotated[str | None, typer.Option(help="default (tune's), paper or official (the others').")] = None,
     effort: options.Effort = None,
     backbone: options.Backbone = None,
     weights: options.Weights = None,
@@ -36,6 +38,8 @@ def study(  # noqa: PLR0913 (one parameter per flag)
     device: options.OptionalDevice = None,
     workers: options.Workers = None,
     assignments: options.Assignments = None,
+    candidates: Annotated[Path | None, typer.Option(metavar="FILE", help=CANDIDATES_HELP)] = None,
+    final: Annotated[bool, typer.Option("--final", help=FINAL_HELP)] = False,
     smoke: options.Smoke = False,
     out: Annotated[Path | None, typer.Option(help="Where everything goes. (default: runs/STUDY-DATASET)")] = None,
     cache: options.Cache = None,
@@ -44,25 +48,40 @@ def study(  # noqa: PLR0913 (one parameter per flag)
 ) -> None:
     """Run NN-GCD with one setting changed step by step, or its components switched on and off; draw the figure.
 
+    `tune` chooses among candidate settings without the truth: it hides some labelled classes and scores them as new
+    ones, the same candidates for every method (--method simgcd,nngcd); its seeds are the folds of hidden classes.
+
     One folder per run; when interrupted, the same command goes on where it stopped.
 
     Example:  nngcd study ablation cub --root data/CUB_200_2011
+
+    Example:  nngcd study tune cub --root data/CUB_200_2011 --method simgcd,nngcd --seeds 0-3
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.bench.grid import make_grid
     from nngcd.bench.study_report import study_chart, study_report
     from nngcd.cli import grid
+    from nngcd.cli.tune import Tuning, tune
     from nngcd.figures.page import check_matplotlib
 
-    check_matplotlib()
+    is_tune, preset = name == "tune", preset or ("default" if name == "tune" else "official")
     flags = {
-        "method": method, "preset": preset, "effort": effort, "backbone": backbone, "weights": weights,
-        "image_size": image_size, "k": k, "device": device, "workers": workers,
+        "method": None if is_tune else method, "preset": preset, "effort": effort, "backbone": backbone,
+        "weights": weights, "image_size": image_size, "k": k, "device": device, "workers": workers,
     }  # fmt: skip
     shared = grid.shared_values(dataset, root, flags, assignments or [])
+    out = out or Path("runs") / f"{'smoke-' if smoke else ''}{name}-{dataset}"
+    if is_tune:
+        names = None if values is None else grid.names_of(values, "--values")
+        methods = grid.names_of(method or "nngcd", "--method")
+        folds = options.seed_range(seeds)
+        tuning = Tuning(dataset, methods, candidates, names, folds, shared, is_final=final, is_smoke=smoke)
+        tune(tuning, out=out, cache=cache, as_json=json, is_quiet=quiet or json)
+        return
+    _check_tune_only(candidates, is_final=final)
+    check_matplotlib()
     variants = _variants(name, values, shared, is_quiet=quiet or json)
     grid.check_study(variants, shared)
-    out = out or Path("runs") / f"{'smoke-' if smoke else ''}{name}-{dataset}"
     cells = make_grid(variants, options.seed_range(seeds), shared, out, is_smoke=smoke)
     done = grid.do_grid(cells, cache=cache, is_quiet=quiet or json)
     rows = done.rows()
@@ -77,13 +96,21 @@ def study(  # noqa: PLR0913 (one parameter per flag)
     grid.end(done)
 
 
+def _check_tune_only(candidates: Path | None, *, is_final: bool) -> None:
+    for option, given in (("--candidates", candidates), ("--final", is_final or None)):
+        if given is not None:
+            raise ConfigError(option, str(given), "belongs to `nngcd study tune`; leave it out")
+
+
 def _variants(name: str, values: str | None, shared: Values, *, is_quiet: bool) -> list[Variant]:
     """Return the rows of a study, with the user's values where there are any."""
     from nngcd.bench.studies import NAMES, SWEEPS, chosen_rows, chosen_values
     from nngcd.cli.grid import numbers_of_classes
 
     if name not in NAMES:
-        raise ConfigError("STUDY", name, f"no such study.{did_you_mean(name, NAMES)} There are: {', '.join(NAMES)}")
+        raise ConfigError(
+            "STUDY", name, f"no such study.{did_you_mean(name, NAMES)} There are: tune, {', '.join(NAMES)}"
+        )
     if name == "ablation":
         return chosen_rows(values)
     needs_numbers = name == "k" and values is None

@@ -11,6 +11,7 @@ from nngcd.core.components import component_names, find_component
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.datasets.counts import Part
 from nngcd.datasets.file_tree import no_such_path
+from nngcd.datasets.hiding import hide_classes
 from nngcd.datasets.image_files import Progress as ReadProgress
 from nngcd.datasets.manifest_rows import SPREADSHEET_EXTENSIONS, TABLE_EXTENSIONS
 from nngcd.datasets.places import place_of
@@ -52,9 +53,12 @@ def open_dataset(
     if reading and reading.draw != "pooled" and "draw" not in options:
         raise ConfigError("reading.draw", reading.draw, f"'{data}' brings its labels; only benchmarks draw them")
     split, truth = load(root, seed=seed, **options)
-    return (
-        some_of(split, truth, reading.n_images) if reading and reading.n_images and part == "train" else (split, truth)
-    )
+    if reading and part == "train":
+        if reading.n_images:
+            split, truth = some_of(split, truth, reading.n_images)
+        if reading.hide_classes:
+            split, truth = hide_classes(split, reading.hide_classes, fold=reading.fold)
+    return split, truth
 
 
 def open_images(data: str, *, dataset: str | None = None, on_progress: ReadProgress | None = None) -> Split:

@@ -25,9 +25,18 @@ class Config:
     """Use only about so many images, chosen at random, to try things out; all when absent."""
     draw: Draw = "pooled"
     """How a benchmark's labelled half is drawn: pooled, as the field does, or stratified, half of each old class."""
+    hide_classes: float = 0.0
+    """Share of the labelled classes whose labels are hidden, so that they play the part of new ones, with a fifth of
+    the others' labels: only these are scored. To compare settings without looking at the truth; 0 for none."""
+    fold: int = 0
+    """Which classes are hidden: consecutive folds hide different ones until every class had its turn."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.allow_bad <= 1:
             raise ConfigError("reading.allow_bad", self.allow_bad, "must be in [0, 1]")
         if self.n_images is not None and self.n_images < 1:
             raise ConfigError("reading.n_images", self.n_images, "must be at least 1")
+        if not 0 <= self.hide_classes < 1:
+            raise ConfigError("reading.hide_classes", self.hide_classes, "must be in [0, 1)")
+        if self.fold < 0:
+            raise ConfigError("reading.fold", self.fold, "must not be negative")

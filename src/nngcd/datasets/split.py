@@ -15,6 +15,7 @@ from PIL import Image
 from nngcd.core.errors import DataError
 
 UNLABELLED = -1
+UNKNOWN = -1
 Draw = Literal["pooled", "stratified"]
 """How the labelled half of the old classes is drawn: from all their images together, or from each class."""
 TABLE_COLUMNS = ("image_id", "file_name", "split", "group")
@@ -119,10 +120,10 @@ class Split:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Truth:
-    """The true class of every image, old classes first; kept apart from `Split` so that training cannot see it.
+    """The true class of the images, old classes first; kept apart from `Split` so that training cannot see it.
 
     Args:
-        classes: (n,) int64, an index into `class_names`.
+        classes: (n,) int64, an index into `class_names`, or `UNKNOWN`.
         class_names: the names of all classes, old ones first.
         n_old: the number of old classes.
     """
@@ -132,14 +133,20 @@ class Truth:
     n_old: int
 
     def __post_init__(self) -> None:
-        _check_ids("true classes", self.classes, low=0, n_names=len(self.class_names))
+        _check_ids("true classes", self.classes, low=UNKNOWN, n_names=len(self.class_names))
         if not 0 <= self.n_old <= len(self.class_names):
             raise DataError(f"n_old = {self.n_old} must lie between 0 and the {len(self.class_names)} classes.")
 
     @property
+    def is_known(self) -> NDArray[np.bool_]:
+        """(n,) whether the class of each image is known, so that it can be scored."""
+        is_known: NDArray[np.bool_] = self.classes != UNKNOWN
+        return is_known
+
+    @property
     def is_old(self) -> NDArray[np.bool_]:
-        """(n,) whether each image belongs to an old class."""
-        return self.classes < self.n_old
+        """(n,) whether each image is known to belong to an old class."""
+        return self.is_known & (self.classes < self.n_old)
 
 
 def relabel(

@@ -21,14 +21,12 @@ from torch import Tensor
 from nngcd.core.errors import ConfigError
 from nngcd.core.schedules import teacher_momentum
 from nngcd.heads import Prototypes
-from nngcd.losses.cross_entropy import labelled_cross_entropy
-from nngcd.losses.distill import cross_view_distillation, mean_entropy_gap
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.nmf_nce import nmf_nce
 from nngcd.losses.sparse import hybrid_sparse_norm
-from nngcd.losses.supcon import supcon
 from nngcd.methods import simgcd
 from nngcd.methods.contract import Batch, Moment, Overview, Task
+from nngcd.methods.simgcd import weighted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,29 +88,21 @@ class Method(simgcd.Method):
     def look(self, overview: Overview) -> None:
         """Place the prototypes at the clusters: by the paper's theory NN-GCD and k-means share their optimum."""
         super().look(overview)
-        self.teacher.load_state_dict(self.prototypes.state_dict())
+        if self.places_prototypes(overview.epoch):
+            self.teacher.load_state_dict(self.prototypes.state_dict())
+
+    def judge(self, features_vbd: Tensor) -> Tensor:
+        """Return the logits that pseudo-labels are made of: the teacher's."""
+        logits_vbk: Tensor = (self.teacher if self.config.teacher == "average" else self.prototypes)(features_vbd)
+        return logits_vbk
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the terms of Eq. (31): (1 - lambda) [Eqs. (25) and (29)] + lambda [Eqs. (23) and (26)] + Eq. (30)."""
         c = self.config
         projection_vbd = self.projection(batch.features_vbd)
         logits_vbk = self.prototypes(batch.features_vbd)
-        distillation = cross_view_distillation(
-            logits_vbk,
-            self._judge(batch.features_vbd),
-            student_temperature=c.student_temperature,
-            teacher_temperature=simgcd.teacher_temperature(c, batch.moment.epoch),
-        )
-        unsupervised = {
-            "pseudo_label": distillation,
-            "mean_entropy": c.entropy_weight * mean_entropy_gap(logits_vbk, temperature=c.student_temperature),
-            "contrast": self._contrast(projection_vbd),
-        }
-        supervised = {
-            "classify": labelled_cross_entropy(logits_vbk, batch.labels_b, temperature=c.student_temperature),
-            "supcon": supcon(projection_vbd, batch.labels_b, temperature=c.supcon_temperature),
-        }
-        terms = simgcd.weighted(unsupervised, supervised, c.supervised_weight)
+        unsupervised = {**self.pseudo_label_terms(batch, logits_vbk), "contrast": self._contrast(projection_vbd)}
+        terms = weighted(unsupervised, self.label_terms(batch, projection_vbd, logits_vbk), c.supervised_weight)
         if c.sparse_weight > 0:
             terms["sparse"] = c.sparse_weight * hybrid_sparse_norm(
                 self._sparse_weights(), l1_share=c.sparse_l1_share, frobenius=c.sparse_frobenius
@@ -122,6 +112,7 @@ class Method(simgcd.Method):
     @torch.no_grad()
     def after_step(self, moment: Moment) -> None:
         """Move the teacher a little towards the classifier."""
+        super().after_step(moment)
         c = self.config
         ends = c.teacher_momentum_start, c.teacher_momentum_end
         momentum = teacher_momentum(moment.step, moment.n_steps, *ends, form=c.teacher_momentum_form)
@@ -129,11 +120,7 @@ class Method(simgcd.Method):
 
     def assign(self, features_nd: Tensor) -> Tensor:
         """Return the teacher's logits over the student temperature (the authors evaluate the teacher, too)."""
-        return self._judge(features_nd) / self.config.student_temperature
-
-    def _judge(self, features: Tensor) -> Tensor:
-        logits: Tensor = (self.teacher if self.config.teacher == "average" else self.prototypes)(features)
-        return logits
+        return self.judge(features_nd) / self.config.student_temperature
 
     def _contrast(self, projection_vbd: Tensor) -> Tensor:
         c = self.config

@@ -16,9 +16,11 @@ from nngcd.heads import ProjectionHead, Prototypes
 from nngcd.losses.cross_entropy import labelled_cross_entropy
 from nngcd.losses.distill import cross_view_distillation, mean_entropy_gap
 from nngcd.losses.info_nce import info_nce
+from nngcd.losses.neighbours import neighbour_cross_entropy
 from nngcd.losses.supcon import supcon
 from nngcd.methods.centres import semi_supervised_centres
-from nngcd.methods.contract import BaseMethod, Batch, Overview, Task
+from nngcd.methods.contract import BaseMethod, Batch, Moment, Overview, Task
+from nngcd.methods.neighbours import Neighbours
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +45,16 @@ class Config:
     """Temperature of the supervised contrastive loss."""
     prototype_start: Literal["random", "matched"] = "random"
     """Prototypes begin at random (paper), or at the centres of semi-supervised k-means of the first features."""
+    prototype_learning_rate: float | None = None
+    """How many times the heads' learning rate the directions of the prototypes learn with, their length held fixed;
+    when absent it is left to their length, as in the authors' code, where it begins at 3 and drifts."""
+    neighbour_weight: float = 0.0
+    """Weight of learning from the predictions of an image's nearest neighbours, beside those of its other view; 0 is
+    off (paper)."""
+    n_neighbours: int = 5
+    """How many neighbours."""
+    neighbour_epochs: int = 5
+    """After how many epochs they are found anew."""
     n_hidden: int = 2048
     """Width of the projection head's two hidden layers."""
     n_projection: int = 256
@@ -51,13 +63,15 @@ class Config:
     def __post_init__(self) -> None:
         if not 0 <= self.supervised_weight <= 1:
             raise ConfigError("supervised_weight", self.supervised_weight, "must be in [0, 1]")
-        if not 0 <= self.entropy_weight < math.inf:
-            raise ConfigError("entropy_weight", self.entropy_weight, "must be finite and not negative")
+        for name in ("entropy_weight", "neighbour_weight"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ConfigError(name, getattr(self, name), "must be finite and not negative")
         for name in ("student_temperature", "teacher_temperature_start", "teacher_temperature",
-                     "contrastive_temperature", "supcon_temperature"):  # fmt: skip
-            if getattr(self, name) <= 0:
-                raise ConfigError(name, getattr(self, name), "must be positive")
-        for name in ("n_hidden", "n_projection"):
+                     "contrastive_temperature", "supcon_temperature", "prototype_learning_rate"):  # fmt: skip
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ConfigError(name, value, "must be positive and finite")
+        for name in ("n_neighbours", "neighbour_epochs", "n_hidden", "n_projection"):
             if getattr(self, name) < 1:
                 raise ConfigError(name, getattr(self, name), "must be at least 1")
 
@@ -76,35 +90,83 @@ class Method(BaseMethod):
             activation=activation,
             generator=task.generator,
         )
-        self.prototypes = Prototypes(task.n_features, task.n_clusters, generator=task.generator)
+        self.prototypes = Prototypes(
+            task.n_features,
+            task.n_clusters,
+            generator=task.generator,
+            learning_rate=config.prototype_learning_rate,
+        )
+        self.neighbours = Neighbours(config.n_neighbours) if config.neighbour_weight > 0 else None
 
-    def looks_before(self, epoch: int, n_epochs: int) -> bool:
-        """Whether prototypes are to be placed: once, before training."""
+    def places_prototypes(self, epoch: int) -> bool:
+        """Whether prototypes are to be placed before this epoch: once, before training."""
         return epoch == 0 and self.config.prototype_start == "matched"
 
+    def looks_before(self, epoch: int, n_epochs: int) -> bool:
+        """Whether prototypes are to be placed or neighbours to be seen."""
+        return self.places_prototypes(epoch) or self.neighbours is not None
+
     def look(self, overview: Overview) -> None:
-        """Place the prototypes at the clusters."""
-        place_prototypes(self.prototypes, overview)
+        """Place the prototypes at the clusters, and see every image's neighbours."""
+        if self.places_prototypes(overview.epoch):
+            place_prototypes(self.prototypes, overview)
+        if self.neighbours is not None:
+            self.neighbours.see(overview.features_nd, find=overview.epoch % self.config.neighbour_epochs == 0)
+
+    def judge(self, features_vbd: Tensor) -> Tensor:
+        """Return the logits that pseudo-labels are made of: in SimGCD the classifier is its own teacher."""
+        logits_vbk: Tensor = self.prototypes(features_vbd)
+        return logits_vbk
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return SimGCD's five terms: (1 - lambda) of what needs no label, lambda of what does."""
         c = self.config
         projection_vbd = self.projection(batch.features_vbd)
         logits_vbk = self.prototypes(batch.features_vbd)
-        sharpness = teacher_temperature(c, batch.moment.epoch)
-        distillation = cross_view_distillation(
-            logits_vbk, logits_vbk, student_temperature=c.student_temperature, teacher_temperature=sharpness
-        )
         unsupervised = {
-            "pseudo_label": distillation,
-            "mean_entropy": c.entropy_weight * mean_entropy_gap(logits_vbk, temperature=c.student_temperature),
+            **self.pseudo_label_terms(batch, logits_vbk),
             "contrast": info_nce(projection_vbd, temperature=c.contrastive_temperature),
         }
-        supervised = {
+        return weighted(unsupervised, self.label_terms(batch, projection_vbd, logits_vbk), c.supervised_weight)
+
+    def pseudo_label_terms(self, batch: Batch, logits_vbk: Tensor) -> dict[str, Tensor]:
+        """Return what the classifier learns without labels: from the other view, from neighbours, and to spread."""
+        c = self.config
+        sharpness = teacher_temperature(c, batch.moment.epoch)
+        terms = {
+            "pseudo_label": cross_view_distillation(
+                logits_vbk,
+                self.judge(batch.features_vbd),
+                student_temperature=c.student_temperature,
+                teacher_temperature=sharpness,
+            ),
+            "mean_entropy": c.entropy_weight * mean_entropy_gap(logits_vbk, temperature=c.student_temperature),
+        }
+        if self.neighbours is not None:
+            terms["neighbours"] = c.neighbour_weight * neighbour_cross_entropy(
+                logits_vbk,
+                self.judge(self.neighbours.features(batch.image_b)),
+                student_temperature=c.student_temperature,
+                teacher_temperature=sharpness,
+            )
+        return terms
+
+    def label_terms(self, batch: Batch, projection_vbd: Tensor, logits_vbk: Tensor) -> dict[str, Tensor]:
+        """Return what is learnt from labels."""
+        c = self.config
+        return {
             "classify": labelled_cross_entropy(logits_vbk, batch.labels_b, temperature=c.student_temperature),
             "supcon": supcon(projection_vbd, batch.labels_b, temperature=c.supcon_temperature),
         }
-        return weighted(unsupervised, supervised, c.supervised_weight)
+
+    def after_step(self, moment: Moment) -> None:
+        """Hold the length of the prototypes where their learning rate is set."""
+        self.prototypes.hold_length()
+
+    def settle(self, overview: Overview) -> None:
+        """Let go of the training images."""
+        if self.neighbours is not None:
+            self.neighbours.forget()
 
     def assign(self, features_nd: Tensor) -> Tensor:
         """Return the classifier's logits over the student temperature."""

@@ -1,0 +1,143 @@
+"""Choosing settings without the truth: every candidate is scored on labelled classes that were hidden from it.
+
+All methods get the same candidates, and so the same budget. Scores on the real task, if they are wanted, come after the
+choice and only tell how well the hidden classes rank the candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from scipy.stats import spearmanr
+
+from nngcd.bench.comparison import Row, Summary
+from nngcd.bench.grid import Variant
+from nngcd.bench.tables import Report
+from nngcd.core.config import read_yaml
+from nngcd.core.errors import ConfigError, did_you_mean
+
+HIDDEN_SHARE = 0.25
+"""Of the labelled classes, so that four folds hide each class once. With half of them hidden so few labels are left
+that training hardly gains on k-means, and nothing can be told from the ranks (docs/research.md)."""
+PARTS = ("All", "Old", "New")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The candidate of a method that is best on hidden classes."""
+
+    method: str
+    candidate: str
+    settings: Mapping[str, Any]
+    """As a file for `--config`."""
+
+
+def read_candidates(path: Path | None) -> dict[str, dict[str, Any]]:
+    """Return the settings of each candidate by its name: those of a file, or else our own.
+
+    Raises:
+        ConfigError: the file is not a table of names, each with a group of settings.
+    """
+    with resources.as_file(resources.files("nngcd") / "recipes" / "candidates.yaml") as ours:
+        candidates = read_yaml(path or ours)
+    for name, settings in candidates.items():
+        if not isinstance(settings, dict):
+            raise ConfigError(f"--candidates, {name}", settings, "give a group of settings, for example {views: ...}")
+    if not candidates:
+        raise ConfigError("--candidates", str(path), "holds no candidate")
+    return candidates
+
+
+def tuning_variants(
+    methods: Sequence[str], candidates: Mapping[str, Mapping[str, Any]], names: Sequence[str] | None
+) -> list[Variant]:
+    """Return every candidate for every method, or only those of some names.
+
+    Raises:
+        ConfigError: no candidate of that name.
+    """
+    for name in names or []:
+        if name not in candidates:
+            hint = did_you_mean(name, candidates)
+            raise ConfigError("--values", name, f"no such candidate.{hint} There are: {', '.join(candidates)}")
+    chosen = names or list(candidates)
+    return [
+        Variant(f"{method}-{name}", {**candidates[name], "method": method}) for method in methods for name in chosen
+    ]
+
+
+def choose(variants: Sequence[Variant], proxy: Mapping[str, Row]) -> list[Choice]:
+    """Return the best candidate of each method by the mean over folds of All; of equal ones the first.
+
+    Args:
+        variants: all candidates of all methods.
+        proxy: their rows on hidden classes by name. Nothing else is looked at.
+    """
+    best: dict[str, Variant] = {}
+    for variant in variants:
+        method = variant.values["method"]
+        if variant.name not in proxy:
+            continue
+        if method not in best or _all(proxy[variant.name]) > _all(proxy[best[method].name]):
+            best[method] = variant
+    return [Choice(method, one.name.removeprefix(f"{method}-"), one.values) for method, one in best.items()]
+
+
+def rank_correlation(proxy: Mapping[str, Row], final: Mapping[str, Row]) -> float:
+    """Return Spearman's correlation of the mean All on hidden classes and on the real task; nan below 3 candidates."""
+    names = [name for name in proxy if name in final]
+    if len(names) < 3:
+        return float("nan")
+    found = spearmanr([_all(proxy[name]) for name in names], [_all(final[name]) for name in names])
+    return float(found.statistic)
+
+
+def tuning_report(
+    dataset: str,
+    proxy: Mapping[str, Row],
+    final: Mapping[str, Row],
+    choices: Sequence[Choice],
+    protocol: str,
+) -> Report:
+    """Return the table: every candidate's score on hidden classes, best first, and on the real task if there is one."""
+    chosen = {f"{choice.method}-{choice.candidate}" for choice in choices}
+    head = ["candidate", *(f"hidden {part}" for part in PARTS)]
+    head += [f"real {part}" for part in PARTS] if final else []
+    lines = []
+    for name, row in sorted(proxy.items(), key=lambda item: -_all(item[1])):
+        cells = [row.cell(part) for part in PARTS]
+        if final:
+            cells += [final[name].cell(part) if name in final else "-" for part in PARTS]
+        lines.append([f"{name} (chosen)" if name in chosen else name, *cells])
+    notes = [protocol]
+    if final:
+        notes.append(
+            f"Rank correlation (Spearman) of hidden and real All over {len(set(proxy) & set(final))} candidates: "
+            f"{rank_correlation(proxy, final):.2f}. The choice was made before, by hidden All only."
+        )
+    return Report(f"Tuning on {dataset}: {len(proxy)} candidates on hidden labelled classes", head, lines, notes)
+
+
+def hidden_values(fold: int) -> dict[str, Any]:
+    """Return the settings that make the task of a fold."""
+    return {"reading": {"hide_classes": HIDDEN_SHARE, "fold": fold}}
+
+
+def tuning_protocol(summaries: Sequence[Summary]) -> str:
+    """Return what the numbers are."""
+    first = summaries[0]
+    folds = len({summary["seed"] for summary in summaries})
+    return (
+        f"Hidden: {HIDDEN_SHARE:.0%} of the labelled classes and a fifth of the others' labels, {folds} "
+        f"fold{'s' * (folds > 1)}, about {mean(s['scores']['n_scored'] for s in summaries):.0f} images scored in each; "
+        f"K = {first['k']}, {first['backbone']}, effort {first['effort']}. No label of an unlabelled image is read."
+    )
+
+
+def _all(row: Row) -> float:
+    return mean(row.accuracy.values())

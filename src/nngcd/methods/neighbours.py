@@ -1,0 +1,44 @@
+"""What methods share in which an image learns from its nearest neighbours: who they are, and what they look like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nngcd.clustering.neighbours import nearest_neighbours
+
+
+class Neighbours(nn.Module):
+    """Every image's feature as it was before this epoch, and its nearest neighbours as they were found last."""
+
+    index_nm: Tensor
+    seen_nd: Tensor
+
+    def __init__(self, n_neighbours: int) -> None:
+        super().__init__()
+        self.n_neighbours = n_neighbours
+        # Part of a checkpoint: a run that resumes between two searches has no other way to know the neighbours.
+        self.register_buffer("index_nm", torch.zeros(0, n_neighbours, dtype=torch.int64))
+        self.register_buffer("seen_nd", torch.zeros(0, 0), persistent=False)
+
+    def see(self, features_nd: Tensor, *, find: bool) -> None:
+        """Remember all features; `find` the neighbours anew, which takes time quadratic in the number of images."""
+        self.seen_nd = features_nd.detach()
+        if find:
+            self.index_nm = nearest_neighbours(self.seen_nd, self.n_neighbours)
+
+    def forget(self) -> None:
+        """Let go of the images when training is over: they are no part of a model."""
+        self.seen_nd, self.index_nm = self.seen_nd[:0], self.index_nm[:0]
+
+    def features(self, image_b: Tensor) -> Tensor:
+        """Return features_bmd of the neighbours of some images."""
+        return self.seen_nd[self.index_nm[image_b]]
+
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *others: Any) -> None:  # noqa: ANN401 (torch's)
+        # As many images as were saved: the number is not known when a module is made.
+        if (saved := state.get(f"{prefix}index_nm")) is not None:
+            self.index_nm = self.index_nm.new_empty(saved.shape)
+        super()._load_from_state_dict(state, prefix, *others)

@@ -1,0 +1,45 @@
+import math
+
+import pytest
+
+from nngcd.bench.comparison import Row
+from nngcd.bench.grid import make_grid
+from nngcd.bench.tuning import choose, rank_correlation, read_candidates, tuning_variants
+from nngcd.core.errors import ConfigError
+from nngcd.methods import nngcd, simgcd
+
+
+def row(name, *accuracies):
+    parts = {"Old": 1.0, "New": 1.0, "NMI": 1.0}
+    return Row(name, {seed: {"All": value, **parts} for seed, value in enumerate(accuracies)}, 1.0, None)
+
+
+def rows(**accuracy):
+    return {name.replace("_", "-"): row(name, *values) for name, values in accuracy.items()}
+
+
+def test_the_best_mean_over_folds_is_chosen_for_each_method_and_the_first_of_equals():
+    variants = tuning_variants(["simgcd", "nngcd"], {"a": {}, "b": {"k": 3}}, None)
+    hidden = rows(simgcd_a=[50, 60], simgcd_b=[52, 58], nngcd_a=[50, 50], nngcd_b=[40, 70])
+    assert [(one.method, one.candidate) for one in choose(variants, hidden)] == [("simgcd", "a"), ("nngcd", "b")]
+    assert choose(variants, hidden)[1].settings == {"k": 3, "method": "nngcd"}
+
+
+def test_the_rank_correlation_by_hand():
+    """Ranks 1, 2, 3, 4 against 2, 1, 3, 4: 1 - 6 * 2 / (4 * 15) = 0.8."""
+    hidden = rows(a=[1], b=[2], c=[3], d=[4], only_hidden=[9])
+    assert rank_correlation(hidden, rows(a=[20], b=[10], c=[30], d=[40])) == pytest.approx(0.8)
+    assert math.isnan(rank_correlation(hidden, rows(a=[1], b=[2])))
+
+
+def test_our_candidates_fit_both_methods(tmp_path):
+    variants = tuning_variants(["simgcd", "nngcd"], read_candidates(None), None)
+    cells = make_grid(variants, [0], {"data": "cub"}, tmp_path / "out")
+    assert len(cells) == 2 * len(read_candidates(None)) >= 10
+    assert {type(cell.settings.loss) for cell in cells} == {simgcd.Config, nngcd.Config}
+
+
+def test_a_file_of_candidates_must_hold_groups(tmp_path):
+    (tmp_path / "c.yaml").write_text("{}")
+    with pytest.raises(ConfigError, match="holds no candidate"):
+        read_candidates(tmp_path / "c.yaml")

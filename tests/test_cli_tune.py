@@ -1,0 +1,87 @@
+"""`nngcd study tune` as a person meets it, on some of the digits in two epochs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nngcd.core.config import read_yaml
+from nngcd.datasets import digits
+
+CANDIDATES = """
+one: {loss: {entropy_weight: 1.0}}
+two: {loss: {entropy_weight: 4.0}, views: {recipe: two-random}}
+three: {loss: {entropy_weight: 0.0}, training: {learning_rate: 0.5}}
+"""
+SMALL = ["--smoke", "--image-size", 32, "--workers", 0, "--set", "loss.n_hidden=32", "--set", "loss.n_projection=16"]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def tune(nngcd, tmp_path, cache):
+    (tmp_path / "candidates.yaml").write_text(CANDIDATES)
+
+    def run(*more, out="tune"):
+        return nngcd(
+            "study", "tune", "digits", "--candidates", tmp_path / "candidates.yaml", "--seeds", "0-1", *SMALL,
+            "--out", tmp_path / out, "--cache", cache, *more,
+        )  # fmt: skip
+
+    return run
+
+
+def test_every_method_gets_every_candidate_and_the_choice_is_a_config(tune, tmp_path):
+    code, said, err = tune("--method", "simgcd,nngcd", "--final")
+    assert code == 0, err
+    assert "hidden classes, fold 2 of 2" in said
+    assert "| candidate | hidden All | hidden Old | hidden New | real All | real Old | real New |" in said
+    assert "No label of an unlabelled image is read" in said
+    assert "Rank correlation (Spearman) of hidden and real All over 6 candidates" in said
+    table = pd.read_csv(tmp_path / "tune" / "tune.csv")
+    assert len(table) == 2 * 3 * (2 + 2)
+    hidden = table[table["run"].str.contains("hidden")].groupby("variant")["all"].mean()
+    for method in ("simgcd", "nngcd"):
+        best = hidden[hidden.index.str.startswith(method)].idxmax().removeprefix(f"{method}-")
+        assert f"Chosen for {method}: {best}." in said
+        chosen = read_yaml(tmp_path / "tune" / f"chosen-{method}.yaml")
+        assert chosen.pop("method") == method
+        assert chosen == read_yaml(tmp_path / "candidates.yaml")[best]
+
+
+@pytest.mark.slow
+def test_poisoned_truth_gives_the_same_choice_and_the_same_scores(tune, tmp_path, monkeypatch):
+    assert tune("--method", "nngcd")[0] == 0
+    load = digits.load
+
+    def poisoned(*args, **options):
+        split, truth = load(*args, **options)
+        wrong = np.random.default_rng(0).permutation(truth.classes)
+        return split, dataclasses.replace(truth, classes=np.where(split.is_labelled, truth.classes, wrong))
+
+    monkeypatch.setattr(digits, "load", poisoned)
+    code, said, _ = tune("--method", "nngcd", "--json", out="poisoned")
+    assert code == 0
+    names = ("chosen-nngcd.yaml", "tune.md")
+    first, second = ([(tmp_path / out / name).read_text() for name in names] for out in ("tune", "poisoned"))
+    assert first == second
+    assert json.loads(said)["chosen"][0]["settings"] == read_yaml(tmp_path / "poisoned" / "chosen-nngcd.yaml")
+
+
+def test_mistakes_are_told_before_the_first_run(tune, nngcd, tmp_path):
+    assert "no such candidate. Did you mean 'three'?" in tune("--values", "tree")[2]
+    (tmp_path / "candidates.yaml").write_text("one: 3\n")
+    assert "give a group of settings" in tune()[2]
+    (tmp_path / "candidates.yaml").write_text("one: {loss: {entropy_wait: 1}}\n")
+    assert "entropy_weight" in tune()[2]
+    assert not (tmp_path / "tune").exists()
+    code, _, said = nngcd("study", "ablation", "digits", "--final")
+    assert code == 2
+    assert "belongs to `nngcd study tune`" in said
