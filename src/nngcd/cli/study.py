@@ -29,7 +29,7 @@ def study(  # noqa: PLR0913 (one parameter per flag)
     method: options.Method = None,
     seeds: options.Seeds = "0-2",
     root: options.Root = None,
-    preset: Annotated[str | None, typer.Option(help="default (tune's), paper or official (the others').")] = None,
+    preset: Annotated[str, typer.Option(help="default, paper or official.")] = "official",
     effort: options.Effort = None,
     backbone: options.Backbone = None,
     weights: options.Weights = None,
@@ -64,7 +64,7 @@ def study(  # noqa: PLR0913 (one parameter per flag)
     from nngcd.cli.tune import Tuning, tune
     from nngcd.figures.page import check_matplotlib
 
-    is_tune, preset = name == "tune", preset or ("default" if name == "tune" else "official")
+    is_tune = name == "tune"
     flags = {
         "method": None if is_tune else method, "preset": preset, "effort": effort, "backbone": backbone,
         "weights": weights, "image_size": image_size, "k": k, "device": device, "workers": workers,
