@@ -41,7 +41,7 @@ def tune(nngcd, tmp_path, cache):
 def test_every_method_gets_every_candidate_and_the_choice_is_a_config(tune, tmp_path):
     code, said, err = tune("--method", "simgcd,nngcd", "--final")
     assert code == 0, err
-    assert "hidden classes, fold 2 of 2" in said
+    assert "[12/12] nngcd-three, seed 1" in said
     assert "| candidate | hidden All | hidden Old | hidden New | real All | real Old | real New |" in said
     assert "No label of an unlabelled image is read" in said
     assert "Rank correlation (Spearman) of hidden and real All over 6 candidates" in said

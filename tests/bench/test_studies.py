@@ -2,9 +2,17 @@ import pytest
 
 from nngcd.bench.grid import make_grid
 from nngcd.bench.published import published_ablation
-from nngcd.bench.studies import SWEEPS, SWITCHED_OFF, ablation, chosen_rows, chosen_values, components_of
+from nngcd.bench.studies import (
+    SWEEPS,
+    SWITCHED_OFF,
+    ablation,
+    chosen_rows,
+    chosen_values,
+    components_of,
+    robustness,
+)
 from nngcd.core.errors import ConfigError
-from nngcd.settings import resolve
+from nngcd.settings import flat_settings, resolve
 
 
 def settings_of(variants, tmp_path, **values):
@@ -65,8 +73,8 @@ def test_the_numbers_of_categories_are_shares_of_the_true_one_and_none_is_less_t
 
 
 def test_a_user_may_choose_rows_of_the_ablation():
-    assert [row.name for row in chosen_rows("all, none,all")] == ["all", "none"]
-    assert len(chosen_rows(None)) == 8
+    assert [row.name for row in chosen_rows(ablation(), "all, none,all")] == ["all", "none"]
+    assert len(chosen_rows(ablation(), None)) == 8
 
 
 def test_a_user_may_choose_the_values():
@@ -85,3 +93,20 @@ def test_values_that_are_none_are_named(text):
 def test_a_row_of_the_table_is_called_by_the_value():
     variant = SWEEPS["mu"].variants([0.25])[0]
     assert (variant.name, str(variant)) == ("nce_mean=0.25", "0.25")
+
+
+def test_the_rows_of_poorer_data_change_one_thing_each(tmp_path):
+    rows = settings_of(robustness(200, 30), tmp_path)
+    base = flat_settings(rows.pop("as-is"))
+    changed = {
+        name: {key: value for key, value in flat_settings(row).items() if base[key] != value}
+        for name, row in rows.items()
+    }
+    assert changed == {
+        "k-1.5": {"k": 300},
+        "k-2": {"k": 400},
+        "labels-5": {"reading.labels_per_class": 5},
+        "labels-1": {"reading.labels_per_class": 1},
+        "long-tail": {"reading.long_tail": 10.0},
+        "half-epochs": {"training.epochs": 15},
+    }

@@ -1,10 +1,12 @@
 import dataclasses
 
 import numpy as np
+import pytest
 
+from nngcd.core.errors import ConfigError
 from nngcd.datasets import open_dataset
 from nngcd.datasets.reading import Config
-from nngcd.datasets.sampling import some_of
+from nngcd.datasets.sampling import fewer_labels, long_tail, some_of
 
 
 def test_some_images_keep_their_labels_names_and_truth():
@@ -42,3 +44,34 @@ def test_features_can_be_sampled_too():
 
 def test_it_is_a_setting_of_reading():
     assert len(open_dataset("digits", reading=Config(n_images=25))[0]) == 25
+
+
+def test_fewer_labels_leave_some_of_each_class_and_all_images():
+    split, _ = open_dataset("digits", dataset="digits")
+    few = fewer_labels(split, 5)
+    assert np.bincount(few.labels[few.is_labelled]).tolist() == [5] * 5
+    assert len(few) == len(split)
+    kept = few.is_labelled
+    assert (few.labels[kept] == split.labels[kept]).all()
+    assert fewer_labels(split, 10_000).fingerprint == split.fingerprint
+
+
+def test_a_long_tail_thins_the_classes_out_exponentially():
+    split, truth = open_dataset("digits", dataset="digits")
+    tail, its_truth = long_tail(split, truth, 10)
+    shares = np.bincount(its_truth.classes) / np.bincount(truth.classes)
+    assert sorted(shares) == pytest.approx(10 ** -(np.arange(9, -1, -1) / 9), abs=0.02)
+    assert shares.max() == 1
+    # An image keeps its label and its true class.
+    place = {name: row for row, name in enumerate(split.table["image_id"])}
+    rows = [place[name] for name in tail.table["image_id"]]
+    assert (truth.classes[rows] == its_truth.classes).all()
+    assert (split.labels[rows] == tail.labels).all()
+    labelled = np.bincount(tail.labels[tail.is_labelled]) / np.bincount(split.labels[split.is_labelled])
+    assert labelled == pytest.approx(shares[:5], abs=0.02)
+
+
+def test_a_long_tail_needs_the_truth(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.ones((6, 3), dtype=np.float32), y=np.array([0, 0, 1, 1, -1, -1]))
+    with pytest.raises(ConfigError, match=r"reading.long_tail = 10.*not known"):
+        open_dataset(str(tmp_path / "a.npz"), reading=Config(long_tail=10))

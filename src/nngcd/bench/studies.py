@@ -1,5 +1,7 @@
 """The studies of the paper: its ablation (Table V), its pre-trainings (Table VI) and its hyper-parameter figures.
 
+And one of ours: what is left on poorer data.
+
 Where the paper shows a curve but no values, the grid is ours and contains the value the paper calls best.
 """
 
@@ -59,7 +61,7 @@ SWEEPS = {
     "k": Sweep("k", (0.5, 0.75, 1.0, 1.25, 1.5, 2.0), "Number of categories given", "K"),
 }
 """By the name of the study; the values of K are shares of the true number."""
-NAMES = ("ablation", *SWEEPS)
+NAMES = ("ablation", "robustness", *SWEEPS)
 
 
 def ablation() -> list[Variant]:
@@ -68,13 +70,31 @@ def ablation() -> list[Variant]:
     return [Variant(_name(on), {"loss": _switched_off(on)}) for on in choices]
 
 
-def chosen_rows(text: str | None) -> list[Variant]:
-    """Return the rows of the ablation a user asks for, `none,sparse,all`, or else all eight.
+def robustness(n_classes: int, epochs: int) -> list[Variant]:
+    """Return what real data are poorer in than a benchmark: a right K, many labels, classes of one size, and time.
+
+    Args:
+        n_classes: the true number of classes.
+        epochs: of the run as it is.
+    """
+    return [
+        Variant("as-is", {}),
+        Variant("k-1.5", {"k": round(1.5 * n_classes)}, "K 1.5 times too large"),
+        Variant("k-2", {"k": 2 * n_classes}, "K twice too large"),
+        Variant("labels-5", {"reading": {"labels_per_class": 5}}, "5 labels per class"),
+        Variant("labels-1", {"reading": {"labels_per_class": 1}}, "1 label per class"),
+        Variant("long-tail", {"reading": {"long_tail": 10.0}}, "largest class 10 times the smallest"),
+        Variant("half-epochs", {"training": {"epochs": max(epochs // 2, 1)}}, "half the epochs"),
+    ]
+
+
+def chosen_rows(variants: Sequence[Variant], text: str | None) -> list[Variant]:
+    """Return the rows of a study a user asks for, `none,sparse,all`, or else all.
 
     Raises:
         ConfigError: no such row.
     """
-    rows = {variant.name: variant for variant in ablation()}
+    rows = {variant.name: variant for variant in variants}
     names = list(rows) if text is None else [name.strip() for name in text.split(",")]
     for name in names:
         if name not in rows:

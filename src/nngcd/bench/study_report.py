@@ -24,6 +24,8 @@ def study_report(study: str, dataset: str, rows: Sequence[Row], summaries: Seque
     """Return the table of a study by its name."""
     if study == "ablation":
         return ablation_report(dataset, rows, summaries)
+    if study == "robustness":
+        return robustness_report(dataset, rows, summaries)
     return sweep_report(study, dataset, rows, summaries)
 
 
@@ -36,6 +38,17 @@ def ablation_report(dataset: str, rows: Sequence[Row], summaries: Sequence[Summa
     notes = [protocol_line(summaries), ABLATION_NOTE]
     report = Report(f"Ablation of {summaries[0]['method']} on {dataset}", head, lines, notes)
     return with_published(report, [published[components_of(row.name)] for row in rows])
+
+
+def robustness_report(dataset: str, rows: Sequence[Row], summaries: Sequence[Summary]) -> Report:
+    """Return what is left of the scores on poorer data; every row has its own images or labels."""
+    first = summaries[0]
+    note = (
+        f"Protocol: {first['scores']['protocol']}; backbone {first['backbone']}, effort {first['effort']}, preset "
+        f"{first['preset']}; mean ± standard deviation over seeds. Images that lose their label are scored, too."
+    )
+    title = f"{first['method']} on poorer data: {dataset}"
+    return Report(title, ["what is different", *HEAD[1:]], [row.cells for row in rows], [note])
 
 
 def sweep_report(study: str, dataset: str, rows: Sequence[Row], summaries: Sequence[Summary]) -> Report:
@@ -57,7 +70,7 @@ def study_chart(study: str, report: Report, rows: Sequence[Row]) -> Page:
     names = [row.name for row in rows]
     places = _numbers(names)
     scores = {part: [row.values(part) for row in rows] for part in ("All", "Old", "New")}
-    axis = SWEEPS[study].axis if study in SWEEPS else "components"
+    axis = SWEEPS[study].axis if study in SWEEPS else {"ablation": "components"}.get(study, "what is different")
     return score_chart(axis, names, places, scores, caption=[f"{report.title}.", report.notes[0]])
 
 

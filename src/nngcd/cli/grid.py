@@ -23,6 +23,7 @@ from nngcd.core.components import component_names, find_component
 from nngcd.core.config import Values, flatten
 from nngcd.core.errors import ConfigError, ResourceError, TrainingError, UserError, did_you_mean
 from nngcd.core.files import write_bytes, write_table
+from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.figures.page import FORMATS, Page, plain_style
 from nngcd.settings import resolve
 
@@ -43,11 +44,33 @@ class Done:
         """The summaries of all runs that came to their end."""
         return [summary for _, summary in self.runs]
 
-    def rows(self) -> list[Row]:
-        """Return one row per variant, in their order."""
-        check_comparable(self.summaries)
+    def rows(self, *, on_same_data: bool = True) -> list[Row]:
+        """Return one row per variant, in their order.
+
+        Raises:
+            DataError: runs that should be on the same images and labels are not.
+        """
+        if on_same_data:
+            check_comparable(self.summaries)
         names = dict.fromkeys(str(cell.variant) for cell, _ in self.runs)
         return [row_of(name, [s for cell, s in self.runs if str(cell.variant) == name]) for name in names]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What `nngcd study` was asked for."""
+
+    study: str
+    dataset: str
+    values: str | None
+    seeds: Sequence[int]
+    shared: Values
+    """The settings of all runs."""
+    out: Path
+    cache: Path | None
+    is_smoke: bool
+    as_json: bool
+    is_quiet: bool
 
 
 def names_of(text: str, option: str) -> list[str]:
@@ -107,16 +130,25 @@ def do_grid(cells: Sequence[Cell], *, cache: Path | None, is_quiet: bool) -> Don
     """
     done = Done([], [])
     cache = cache or cells[0].path.parent.parent / ".nngcd-cache"
-    opened = None
+    opened: dict[ReadingConfig, Opened] = {}
     # What is odd about the data is so in every run.
     with each_note_once():
-        if not all(cell.is_complete for cell in cells):
-            opened = open_data(cells[0].settings, is_quiet=is_quiet)
-            for cell in cells:
-                given_k(opened[0], cell.settings)
+        for cell in cells:
+            reading = cell.settings.reading
+            if cell.is_complete:
+                continue
+            if reading not in opened:
+                opened[reading] = open_data(cell.settings, is_quiet=is_quiet)
+            given_k(opened[reading][0], cell.settings)
         for number, cell in enumerate(cells, start=1):
             try:
-                _do(cell, opened, prefix=f"[{number}/{len(cells)}] ", cache=cache, is_quiet=is_quiet)
+                _do(
+                    cell,
+                    opened.get(cell.settings.reading),
+                    prefix=f"[{number}/{len(cells)}] ",
+                    cache=cache,
+                    is_quiet=is_quiet,
+                )
             except (TrainingError, ResourceError) as error:
                 done.failures.append((cell, error))
             else:

@@ -13,11 +13,12 @@ from nngcd.core.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from nngcd.bench.grid import Variant
+    from nngcd.cli.grid import Asked
     from nngcd.core.config import Values
 
-VALUES_HELP = "Values, or rows of the ablation, instead of all."
+VALUES_HELP = "Values, or names of rows or candidates, instead of all."
 ChosenValues = Annotated[str | None, typer.Option("--values", metavar="A,B,...", help=VALUES_HELP)]
-NAME_HELP = "tune, ablation, temperature, mu, sigma, beta, gamma, activation, pretraining or k."
+NAME_HELP = "tune, ablation, robustness, temperature, mu, sigma, beta, gamma, activation, pretraining or k."
 CANDIDATES_HELP = "tune: a file with the settings to choose from. (default: ours)"
 FINAL_HELP = "tune: after the choice, score every candidate on the real task, too."
 
@@ -58,37 +59,42 @@ def study(  # noqa: PLR0913 (one parameter per flag)
     Example:  nngcd study tune cub --root data/CUB_200_2011 --method simgcd,nngcd --seeds 0-3
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
-    from nngcd.bench.grid import make_grid
-    from nngcd.bench.study_report import study_chart, study_report
     from nngcd.cli import grid
-    from nngcd.cli.tune import Tuning, tune
-    from nngcd.figures.page import check_matplotlib
+    from nngcd.cli.tune import tune
 
-    is_tune = name == "tune"
     flags = {
-        "method": None if is_tune else method, "preset": preset, "effort": effort, "backbone": backbone,
+        "method": None if name == "tune" else method, "preset": preset, "effort": effort, "backbone": backbone,
         "weights": weights, "image_size": image_size, "k": k, "device": device, "workers": workers,
     }  # fmt: skip
     shared = grid.shared_values(dataset, root, flags, assignments or [])
     out = out or Path("runs") / f"{'smoke-' if smoke else ''}{name}-{dataset}"
-    if is_tune:
-        names = None if values is None else grid.names_of(values, "--values")
+    asked = grid.Asked(name, dataset, values, options.seed_range(seeds), shared, out, cache, smoke, json, quiet or json)
+    if name == "tune":
         methods = grid.names_of(method or "nngcd", "--method")
-        folds = options.seed_range(seeds)
-        tuning = Tuning(dataset, methods, candidates, names, folds, shared, is_final=final, is_smoke=smoke)
-        tune(tuning, out=out, cache=cache, as_json=json, is_quiet=quiet or json)
-        return
-    _check_tune_only(candidates, is_final=final)
+        tune(asked, methods, candidates, is_final=final)
+    else:
+        _check_tune_only(candidates, is_final=final)
+        _run(asked)
+
+
+def _run(asked: Asked) -> None:
+    """Do the runs of a study, and show its table and figure."""
+    from nngcd.bench.grid import make_grid
+    from nngcd.bench.study_report import study_chart, study_report
+    from nngcd.cli import grid
+    from nngcd.figures.page import check_matplotlib
+
     check_matplotlib()
-    variants = _variants(name, values, shared, is_quiet=quiet or json)
-    grid.check_study(variants, shared)
-    cells = make_grid(variants, options.seed_range(seeds), shared, out, is_smoke=smoke)
-    done = grid.do_grid(cells, cache=cache, is_quiet=quiet or json)
-    rows = done.rows()
-    report = study_report(name, dataset, rows, done.summaries)
-    report = grid.marked(report) if smoke else report
+    name, out = asked.study, asked.out
+    variants = _variants(name, asked.values, asked.shared, is_quiet=asked.is_quiet)
+    grid.check_study(variants, asked.shared)
+    cells = make_grid(variants, asked.seeds, asked.shared, out, is_smoke=asked.is_smoke)
+    done = grid.do_grid(cells, cache=asked.cache, is_quiet=asked.is_quiet)
+    rows = done.rows(on_same_data=name != "robustness")
+    report = study_report(name, asked.dataset, rows, done.summaries)
+    report = grid.marked(report) if asked.is_smoke else report
     files = [*grid.write(done, report, out, name), *grid.draw(lambda: study_chart(name, report, rows), out, name)]
-    if json:
+    if asked.as_json:
         say_json(grid.as_json(rows, report, files))
     else:
         grid.show(report)
@@ -104,15 +110,18 @@ def _check_tune_only(candidates: Path | None, *, is_final: bool) -> None:
 
 def _variants(name: str, values: str | None, shared: Values, *, is_quiet: bool) -> list[Variant]:
     """Return the rows of a study, with the user's values where there are any."""
-    from nngcd.bench.studies import NAMES, SWEEPS, chosen_rows, chosen_values
+    from nngcd.bench.studies import NAMES, SWEEPS, ablation, chosen_rows, chosen_values, robustness
     from nngcd.cli.grid import numbers_of_classes
+    from nngcd.settings import resolve
 
     if name not in NAMES:
         raise ConfigError(
             "STUDY", name, f"no such study.{did_you_mean(name, NAMES)} There are: tune, {', '.join(NAMES)}"
         )
     if name == "ablation":
-        return chosen_rows(values)
-    needs_numbers = name == "k" and values is None
+        return chosen_rows(ablation(), values)
+    needs_numbers = name == "robustness" or (name == "k" and values is None)
     n_old, n_classes = numbers_of_classes(shared, is_quiet=is_quiet) if needs_numbers else (0, None)
+    if name == "robustness":
+        return chosen_rows(robustness(n_classes or n_old, resolve(shared).training.epochs), values)
     return SWEEPS[name].variants(chosen_values(SWEEPS[name], values, n_old=n_old, n_classes=n_classes))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from nngcd.bench.comparison import Row, row_of
-from nngcd.bench.grid import Variant, make_grid
+from nngcd.bench.comparison import Row
+from nngcd.bench.grid import Cell, Variant, make_grid
 from nngcd.bench.tuning import (
     Choice,
     choose,
@@ -19,69 +18,51 @@ from nngcd.bench.tuning import (
 )
 from nngcd.cli import grid
 from nngcd.cli.display import say, say_json
-from nngcd.core.config import Values, merge
+from nngcd.core.config import merge
 from nngcd.core.files import write_yaml
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
-    """What to tune, and on what."""
+def tune(asked: grid.Asked, methods: Sequence[str], candidates: Path | None, *, is_final: bool) -> None:
+    """Run every candidate on hidden classes, choose, and only then on the real task if that is wanted; show it all.
 
-    dataset: str
-    methods: Sequence[str]
-    candidates: Path | None
-    names: Sequence[str] | None
-    """Of the candidates; all when absent."""
-    seeds: Sequence[int]
-    """The folds of hidden classes; with `is_final` also the seeds on the real task."""
-    shared: Values
-    is_final: bool
-    is_smoke: bool
-
-
-def tune(tuning: Tuning, *, out: Path, cache: Path | None, as_json: bool, is_quiet: bool) -> None:
-    """Run every candidate on hidden classes, choose, and only then on the real task if that is wanted; show it all."""
-    variants = tuning_variants(tuning.methods, read_candidates(tuning.candidates), tuning.names)
-    # All settings are checked before the first of many runs.
-    tasks = [merge(tuning.shared, hidden_values(seed)) for seed in tuning.seeds]
-    cells = [make_grid(variants, [seed], task, out / "hidden", is_smoke=tuning.is_smoke)
-             for seed, task in zip(tuning.seeds, tasks, strict=True)]  # fmt: skip
-    cache = cache or out.parent / ".nngcd-cache"
-    parts = []
-    for number, fold in enumerate(cells, start=1):
-        if not is_quiet:
-            say(f"hidden classes, fold {number} of {len(cells)}")
-        parts.append(grid.do_grid(fold, cache=cache, is_quiet=is_quiet))
-    hidden = grid.Done([run for part in parts for run in part.runs], [fail for part in parts for fail in part.failures])
-    proxy = _rows(hidden, variants)
+    The seeds are the folds of hidden classes, and those of the real task.
+    """
+    names = None if asked.values is None else grid.names_of(asked.values, "--values")
+    variants = tuning_variants(methods, read_candidates(candidates), names)
+    cells = [cell for seed in asked.seeds for cell in _fold(asked, variants, seed)]
+    real_cells = make_grid(variants, asked.seeds, asked.shared, asked.out / "real", is_smoke=asked.is_smoke)
+    cache = asked.cache or asked.out.parent / ".nngcd-cache"
+    hidden = grid.do_grid(cells, cache=cache, is_quiet=asked.is_quiet)
+    proxy = _rows(hidden)
     choices = choose(variants, proxy)
-    files = [out / f"chosen-{choice.method}.yaml" for choice in choices]
+    files = [asked.out / f"chosen-{choice.method}.yaml" for choice in choices]
     for path, choice in zip(files, choices, strict=True):
         write_yaml(path, dict(choice.settings))
 
-    real = grid.Done([], [])
-    if tuning.is_final:
-        cells_real = make_grid(variants, tuning.seeds, tuning.shared, out / "real", is_smoke=tuning.is_smoke)
-        real = grid.do_grid(cells_real, cache=cache, is_quiet=is_quiet)
-    protocol = tuning_protocol(hidden.summaries)
-    report = tuning_report(tuning.dataset, proxy, _rows(real, variants), choices, protocol)
-    report = grid.marked(report) if tuning.is_smoke else report
+    real = grid.do_grid(real_cells, cache=cache, is_quiet=asked.is_quiet) if is_final else grid.Done([], [])
+    report = tuning_report(asked.dataset, proxy, _rows(real), choices, tuning_protocol(hidden.summaries))
+    report = grid.marked(report) if asked.is_smoke else report
     done = grid.Done([*hidden.runs, *real.runs], [*hidden.failures, *real.failures])
-    files += grid.write(done, report, out, "tune")
-    if as_json:
-        say_json(grid.as_json(list(proxy.values()), report, files) | {"chosen": _as_json(choices)})
+    tables = grid.write(done, report, asked.out, "tune")
+    if asked.as_json:
+        say_json(grid.as_json(list(proxy.values()), report, [*files, *tables]) | {"chosen": _as_json(choices)})
     else:
         grid.show(report)
-        for choice, path in zip(choices, files, strict=False):
+        for choice, path in zip(choices, files, strict=True):
             say(f"\nChosen for {choice.method}: {choice.candidate}. Use it: nngcd fit DATA --config {path}")
-        say(f"\nThis table: {out / 'tune.md'} and tune.tex; every run: {out / 'tune.csv'}")
+        say(f"\nThis table: {tables[0]} and {tables[1].name}; every run: {tables[2]}")
     grid.end(done)
 
 
-def _rows(done: grid.Done, variants: Sequence[Variant]) -> dict[str, Row]:
-    """Return the row of each candidate that has runs. Folds differ in their labels, so seeds stand for folds here."""
-    groups = {str(variant): [s for cell, s in done.runs if cell.variant.name == variant.name] for variant in variants}
-    return {name: row_of(name, group) for name, group in groups.items() if group}
+def _fold(asked: grid.Asked, variants: Sequence[Variant], seed: int) -> list[Cell]:
+    """Return the runs of every candidate on one choice of hidden classes."""
+    values = merge(asked.shared, hidden_values(seed))
+    return make_grid(variants, [seed], values, asked.out / "hidden", is_smoke=asked.is_smoke)
+
+
+def _rows(done: grid.Done) -> dict[str, Row]:
+    """Return the row of each candidate. Folds differ in their labels, so that their runs are on different data."""
+    return {row.name: row for row in done.rows(on_same_data=False)}
 
 
 def _as_json(choices: Sequence[Choice]) -> list[dict[str, object]]:

@@ -17,7 +17,7 @@ from nngcd.datasets.manifest_rows import SPREADSHEET_EXTENSIONS, TABLE_EXTENSION
 from nngcd.datasets.places import place_of
 from nngcd.datasets.published import published_names
 from nngcd.datasets.reading import Config as ReadingConfig
-from nngcd.datasets.sampling import some_of
+from nngcd.datasets.sampling import fewer_labels, long_tail, some_of
 from nngcd.datasets.split import Split, Truth
 
 
@@ -53,11 +53,25 @@ def open_dataset(
     if reading and reading.draw != "pooled" and "draw" not in options:
         raise ConfigError("reading.draw", reading.draw, f"'{data}' brings its labels; only benchmarks draw them")
     split, truth = load(root, seed=seed, **options)
-    if reading and part == "train":
-        if reading.n_images:
-            split, truth = some_of(split, truth, reading.n_images)
-        if reading.hide_classes:
-            split, truth = hide_classes(split, reading.hide_classes, fold=reading.fold)
+    return changed(split, truth, reading) if reading and part == "train" else (split, truth)
+
+
+def changed(split: Split, truth: Truth | None, reading: ReadingConfig) -> tuple[Split, Truth | None]:
+    """Return the data as an experiment wants them: fewer images, fewer labels, a long tail, or hidden classes.
+
+    Raises:
+        ConfigError: a long tail is wanted of classes that are not known.
+    """
+    if reading.n_images:
+        split, truth = some_of(split, truth, reading.n_images)
+    if reading.long_tail:
+        if truth is None:
+            raise ConfigError("reading.long_tail", reading.long_tail, f"the true classes of {split.name} are not known")
+        split, truth = long_tail(split, truth, reading.long_tail)
+    if reading.labels_per_class:
+        split = fewer_labels(split, reading.labels_per_class)
+    if reading.hide_classes:
+        split, truth = hide_classes(split, reading.hide_classes, fold=reading.fold)
     return split, truth
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from nngcd.core.errors import ConfigError
@@ -25,6 +26,10 @@ class Config:
     """Use only about so many images, chosen at random, to try things out; all when absent."""
     draw: Draw = "pooled"
     """How a benchmark's labelled half is drawn: pooled, as the field does, or stratified, half of each old class."""
+    labels_per_class: int | None = None
+    """Keep the labels of only so many images of each class, to see what labels are worth; all when absent."""
+    long_tail: float | None = None
+    """Thin a benchmark's classes out until the largest is so many times the smallest; as they are when absent."""
     hide_classes: float = 0.0
     """Share of the labelled classes whose labels are hidden, so that they play the part of new ones, with a fifth of
     the others' labels: only these are scored. To compare settings without looking at the truth; 0 for none."""
@@ -34,8 +39,9 @@ class Config:
     def __post_init__(self) -> None:
         if not 0 <= self.allow_bad <= 1:
             raise ConfigError("reading.allow_bad", self.allow_bad, "must be in [0, 1]")
-        if self.n_images is not None and self.n_images < 1:
-            raise ConfigError("reading.n_images", self.n_images, "must be at least 1")
+        for name in ("n_images", "labels_per_class", "long_tail"):
+            if (value := getattr(self, name)) is not None and not 1 <= value < math.inf:
+                raise ConfigError(f"reading.{name}", value, "must be at least 1")
         if not 0 <= self.hide_classes < 1:
             raise ConfigError("reading.hide_classes", self.hide_classes, "must be in [0, 1)")
         if self.fold < 0:

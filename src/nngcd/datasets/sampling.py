@@ -1,15 +1,18 @@
-"""Some of a data set's images, for trying out whether everything runs."""
+"""Some of a data set's images or labels: to see whether everything runs, and how a method bears poorer data."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from nngcd.core.seeds import numpy_generator
-from nngcd.datasets.split import Images, Split, Truth
+from nngcd.datasets.split import UNLABELLED, Images, Split, Truth
+
+_Truth = TypeVar("_Truth", Truth, Truth | None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,6 +47,35 @@ def some_of(split: Split, truth: Truth | None, n_images: int) -> tuple[Split, Tr
     needed = order[first[split.labels[order[first]] >= 0]]
     others = order[~np.isin(order, needed)]
     rows = np.sort(np.concatenate([needed, others[: max(n_kept - len(needed), 0)]]))
+    return _chosen(split, truth, rows)
+
+
+def fewer_labels(split: Split, n_labels: int) -> Split:
+    """Return the split with the labels of `n_labels` images of each class, chosen at random; the others lose theirs."""
+    labels, generator = split.labels.copy(), numpy_generator(0, "fewer labels")
+    for class_ in range(split.n_old):
+        labels[generator.permutation(np.flatnonzero(split.labels == class_))[n_labels:]] = UNLABELLED
+    return dataclasses.replace(split, labels=labels)
+
+
+def long_tail(split: Split, truth: Truth, ratio: float) -> tuple[Split, Truth]:
+    """Return the images with classes of falling size: the largest is left whole, the smallest is `ratio` times thinner.
+
+    Sizes fall exponentially, as in the long-tailed versions of CIFAR, in a random order of the classes. Labelled and
+    unlabelled images of a class are thinned alike, and of each kind that a class has one image is left.
+    """
+    generator, n_classes = numpy_generator(0, "long tail"), len(truth.class_names)
+    share_c = ratio ** -(generator.permutation(n_classes) / max(n_classes - 1, 1))
+    kept = []
+    for class_ in range(n_classes):
+        for is_labelled in (True, False):
+            rows = np.flatnonzero((truth.classes == class_) & (split.is_labelled == is_labelled))
+            n_kept = max(round(share_c[class_] * len(rows)), 1)
+            kept.append(generator.permutation(rows)[:n_kept])
+    return _chosen(split, truth, np.sort(np.concatenate(kept)))
+
+
+def _chosen(split: Split, truth: _Truth, rows: NDArray[np.int64]) -> tuple[Split, _Truth]:
     some = dataclasses.replace(
         split,
         images=None if split.images is None else SomeImages(split.images, rows),
@@ -51,4 +83,4 @@ def some_of(split: Split, truth: Truth | None, n_images: int) -> tuple[Split, Tr
         labels=split.labels[rows],
         table=split.table.iloc[rows].reset_index(drop=True),
     )
-    return some, None if truth is None else dataclasses.replace(truth, classes=truth.classes[rows])
+    return some, truth if truth is None else dataclasses.replace(truth, classes=truth.classes[rows])
