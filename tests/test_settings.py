@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 import nngcd
-from nngcd import views
+from nngcd import settings, views
 from nngcd.core.components import component_names
 from nngcd.core.config import field_docs
 from nngcd.core.errors import ConfigError, UserError
@@ -91,19 +91,19 @@ def test_settings_of_an_older_version_mean_what_they_meant(effort, per_image):
 
 
 def test_the_settings_of_a_run_do_not_follow_a_newer_recipe():
-    """A run of a version that knew no neighbours goes on without them, whatever the preset says today."""
-    assert resolve({}).loss.neighbour_weight > 0
+    """What a run's file does not say was not known when it was written, whatever the preset says today."""
+    assert resolve({}).loss.prototype_start == "matched"
     older = to_values(resolve({}))
-    del older["loss"]["neighbour_weight"], older["views"]["averaged"]
-    assert resolve(older).loss.neighbour_weight == 0
-    assert not resolve(older).views.averaged
+    del older["loss"]["prototype_start"]
+    assert resolve(older).loss.prototype_start == "random"
     assert resolve(to_values(resolve({}))) == resolve({})
 
 
-def test_a_recipe_may_differ_by_effort_and_the_user_goes_before_it():
-    assert [resolve({"effort": effort}).loss.n_hidden for effort in ("quick", "full")] == [256, 2048]
+def test_a_recipe_may_differ_by_effort_and_the_user_goes_before_it(monkeypatch):
+    recipe = {"loss": {"n_hidden": 512}}, {"quick": {"loss": {"n_hidden": 256}}}
+    monkeypatch.setattr(settings, "_recipe", lambda *_: recipe)
+    assert [resolve({"effort": effort}).loss.n_hidden for effort in ("quick", "full")] == [256, 512]
     assert resolve({"effort": "quick", "loss": {"n_hidden": 64}}).loss.n_hidden == 64
-    assert resolve({"preset": "official"}).loss.n_hidden == 2048
 
 
 def test_an_effort_leaves_alone_what_a_method_does_not_have():

@@ -39,6 +39,7 @@ from nngcd.training.learner import Learner
 from nngcd.training.loop import train
 from nngcd.training.model import Blueprint, Model, build_backbone, device_of, move
 from nngcd.training.sources import BankViews, OnlineViews, Source
+from nngcd.training.whitened_views import whitened_views
 from nngcd.views import Config as ViewsConfig
 from nngcd.views import feature_views
 
@@ -162,6 +163,11 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
         return Overview(features_nd, labels_n, epoch, derive(settings.seed, "overview", epoch))
 
     k, estimate = number_of_categories(job, bank, run=run, progress=progress)
+    if bank is not None and settings.whitened_features:
+        features_nd = centre_view_features(job, bank, progress)
+        backbone, bank = whitened_views(job.backbone, bank, features_nd, split.labels, settings.whitened_features)
+        blueprint = dataclasses.replace(job.blueprint, whitened_features=backbone.n_features)
+        job = dataclasses.replace(job, backbone=backbone, blueprint=blueprint)
     _LOG.info("K = %d, method %s, backbone %s, device %s", k, settings.method, job.backbone.name, device)
     model = Model.assemble(dataclasses.replace(job.blueprint, n_clusters=k), job.backbone, seed=settings.seed)
     if model.method.trains:

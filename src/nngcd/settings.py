@@ -49,6 +49,9 @@ class Settings:
     """Blocks (ViT) or stages (CNN) at the end of the backbone that efforts normal and full train."""
     image_size: int | None = None
     """Side of the square crop in pixels; when absent, the data set's or else the backbone's own."""
+    whitened_features: int | None = None
+    """Effort quick: how many main directions of the frozen features are kept, whitened within the labelled classes, so
+    that what images of one class differ in counts for less; the features as they are when absent."""
     device: str = "auto"
     """auto, cpu, cuda or mps."""
     precision: str = "auto"
@@ -68,6 +71,8 @@ class Settings:
         self.k_range  # noqa: B018 (raises when k cannot be read)
         if self.tail_blocks < 1:
             raise ConfigError("tail_blocks", self.tail_blocks, "must be at least 1")
+        if self.whitened_features is not None and (self.whitened_features < 1 or self.effort != "quick"):
+            raise ConfigError("whitened_features", self.whitened_features, "must be at least 1, and effort quick")
 
     @property
     def k_range(self) -> tuple[int, int] | None:

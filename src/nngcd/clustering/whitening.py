@@ -43,14 +43,43 @@ def whitened_within_classes(features_nd: Rows, labels_n: Rows) -> Tensor:
 
 def main_directions(features_nd: Rows) -> Tensor:
     """Return the unit features less their mean in their MAX_FEATURES main directions (all, if there are fewer)."""
+    mean_d, direction_de = _main_directions(features_nd, MAX_FEATURES)
+    centred_nd = F.normalize(as_rows(features_nd).double()) - mean_d
+    return centred_nd if direction_de is None else torch.mm(centred_nd, direction_de)
+
+
+def whitening(features_nd: Rows, labels_n: Rows, n_directions: int) -> tuple[Tensor, Tensor]:
+    """Return mean_d and map_de: (unit feature - mean) @ map is whitened within the labelled classes.
+
+    The map that `whitened_within_classes` applies, for features that come later. Where the labels teach nothing, it
+    only turns to the main directions.
+
+    Args:
+        features_nd: (n, d) features of all images; only their directions count.
+        labels_n: (n,) label of each image, -1 for unlabelled.
+        n_directions: e, at most d.
+
+    Raises:
+        DataError: the features hold NaN or infinite values.
+    """
+    mean_d, direction_de = _main_directions(features_nd, n_directions)
+    if direction_de is None:
+        direction_de = torch.eye(len(mean_d), dtype=mean_d.dtype)
+    x_ne = (F.normalize(as_rows(features_nd).double()) - mean_d) @ direction_de
+    map_ee = whitening_map(x_ne, labels_n)
+    return mean_d, direction_de if map_ee is None else direction_de @ map_ee
+
+
+def _main_directions(features_nd: Rows, n_directions: int) -> tuple[Tensor, Tensor | None]:
+    """Return the mean of the unit features and their main directions; None when all directions are wanted."""
     unit_nd = F.normalize(as_rows(features_nd).double())
     if not torch.isfinite(unit_nd.sum(0)).all():
         raise DataError("the features hold NaN or infinite values; leave those rows out or mend them")
-    unit_nd = unit_nd - unit_nd.mean(0)
-    if unit_nd.shape[1] <= MAX_FEATURES:
-        return unit_nd
-    direction_de = torch.linalg.eigh(unit_nd.T @ unit_nd).eigenvectors[:, -MAX_FEATURES:]
-    return torch.mm(unit_nd, direction_de)
+    mean_d = unit_nd.mean(0)
+    if unit_nd.shape[1] <= n_directions:
+        return mean_d, None
+    centred_nd = unit_nd - mean_d
+    return mean_d, torch.linalg.eigh(centred_nd.T @ centred_nd).eigenvectors[:, -n_directions:]
 
 
 def whitening_map(x_nd: Tensor, labels_n: Rows) -> Tensor | None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from nngcd.backbones import load_backbone
 from nngcd.backbones.backbone import Backbone, frozen
 from nngcd.backbones.features import feature_backbone
+from nngcd.backbones.whitened import whitened
 from nngcd.core import config
 from nngcd.core.components import find_component
 from nngcd.core.device import Precision
@@ -53,6 +54,8 @@ class Blueprint:
     """Given only when the input is features."""
     n_clusters: int
     n_old: int
+    whitened_features: int | None = None
+    """To how many directions the frozen features are whitened; None when they are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +143,17 @@ class Model:
 def build_backbone(blueprint: Blueprint, *, weights: Path | None = None, pretrained: bool = True) -> Backbone:
     """Return the backbone of a blueprint, by default with its pre-trained weights."""
     if blueprint.n_features is not None:
-        return feature_backbone(blueprint.n_features)
-    backbone = load_backbone(
-        blueprint.backbone,
-        weights=weights,
-        tail_blocks=blueprint.tail_blocks,
-        image_size=blueprint.image_size,
-        pretrained=pretrained,
-    )
-    return frozen(backbone) if blueprint.effort == "quick" else backbone
+        backbone = feature_backbone(blueprint.n_features)
+    else:
+        backbone = load_backbone(
+            blueprint.backbone,
+            weights=weights,
+            tail_blocks=blueprint.tail_blocks,
+            image_size=blueprint.image_size,
+            pretrained=pretrained,
+        )
+        backbone = frozen(backbone) if blueprint.effort == "quick" else backbone
+    return whitened(backbone, blueprint.whitened_features) if blueprint.whitened_features else backbone
 
 
 def move(backbone: Backbone, device: torch.device, precision: Precision | None = None) -> Backbone:

@@ -1,0 +1,43 @@
+"""Frozen features in their main directions, whitened within the labelled classes: fewer numbers that tell more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from nngcd.backbones.backbone import QUICK_SQUARED_LENGTH, Adapter, Backbone
+
+
+class WhitenedFeatures(nn.Module):
+    """A network's unit features less their mean, mapped to fewer directions, at the length of effort quick."""
+
+    mean_d: Tensor
+    map_de: Tensor
+
+    def __init__(self, network: nn.Module, n_features: int, n_directions: int) -> None:
+        super().__init__()
+        self.network = network
+        # Filled once the features of the images are known, and part of a saved model.
+        self.register_buffer("mean_d", torch.zeros(n_features))
+        self.register_buffer("map_de", torch.eye(n_features, n_directions))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return (B, E) features of images."""
+        return self.whiten(self.network(images))
+
+    def whiten(self, features_bd: Tensor) -> Tensor:
+        """Return (B, E) features of features."""
+        unit_bd = F.normalize(features_bd.float(), dim=-1)
+        return F.normalize((unit_bd - self.mean_d) @ self.map_de, dim=-1) * QUICK_SQUARED_LENGTH**0.5
+
+
+def whitened(backbone: Backbone, n_directions: int) -> Backbone:
+    """Return a frozen backbone with `n_directions` features; what they are is for its `WhitenedFeatures` to be told."""
+
+    def split(network: nn.Module) -> tuple[nn.Module, nn.Module]:
+        return WhitenedFeatures(backbone.trunk.network, backbone.n_features, n_directions), Adapter(n_directions)
+
+    return replace(backbone, split=split, n_features=n_directions)

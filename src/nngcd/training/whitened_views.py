@@ -1,0 +1,40 @@
+"""Kept views with whitened features: learnt from the images at hand, few enough to stay in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nngcd.backbones.backbone import Backbone
+from nngcd.backbones.whitened import WhitenedFeatures, whitened
+from nngcd.clustering.whitening import whitening
+from nngcd.training.bank import Bank, MemoryBank
+from nngcd.training.model import move
+
+
+def whitened_views(
+    backbone: Backbone, bank: Bank, features_nd: Tensor, labels: NDArray[np.int64], n_directions: int
+) -> tuple[Backbone, Bank]:
+    """Return the backbone that gives whitened features, and the views as it sees them.
+
+    Args:
+        backbone: of effort quick.
+        bank: the views as the backbone's trunk sees them.
+        features_nd: features of the centre views of all images.
+        labels: of all images, -1 for unlabelled.
+        n_directions: how many features there will be, if the images have as many directions.
+    """
+    n, n_features = features_nd.shape
+    n_directions = min(n_directions, n, n_features)
+    mean_d, map_de = whitening(features_nd.cpu(), labels, n_directions)
+    result = whitened(backbone, n_directions)
+    features = result.trunk.network
+    assert isinstance(features, WhitenedFeatures)
+    features.mean_d, features.map_de = mean_d.float(), map_de.float()
+    move(result, features_nd.device)
+    image_n = torch.arange(n)
+    views = [features.whiten(bank.take(image_n, torch.full_like(image_n, view)).to(features_nd.device))
+             for view in range(bank.n_views)]  # fmt: skip
+    return result, MemoryBank(torch.stack(views, 1))

@@ -1,0 +1,74 @@
+"""Whitened features of effort quick: learnt from labels, kept in the model, and the same for images that come later."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from nngcd.backbones.features import feature_backbone
+from nngcd.clustering.whitening import whitened_within_classes, whitening
+from nngcd.core.errors import ConfigError
+from nngcd.settings import resolve
+from nngcd.training.bank import MemoryBank
+from nngcd.training.whitened_views import whitened_views
+
+
+@pytest.fixture
+def views():
+    """Forty images of four classes in three views; within a class they differ along the first axis most."""
+    generator = np.random.default_rng(0)
+    centre = generator.normal(size=(4, 6)).repeat(10, 0)
+    spread = generator.normal(size=(40, 1, 6)) * np.array([3.0, 0.2, 0.2, 0.2, 0.2, 0.2])
+    x = centre[:, None] + spread + generator.normal(size=(40, 3, 6)) * 0.05
+    return torch.from_numpy(x).float()
+
+
+LABELS = np.repeat([0, 1, 2, -1], 10)
+
+
+def test_the_map_is_that_of_the_estimate_of_k(views):
+    mean, map_ = whitening(views[:, 0], LABELS, 128)
+    own = F.normalize((F.normalize(views[:, 0].double()) - mean) @ map_)
+    assert torch.allclose(own.float(), whitened_within_classes(views[:, 0], LABELS), atol=1e-5)
+
+
+def test_what_images_of_a_class_differ_in_counts_for_less(views):
+    mean, map_ = whitening(views[:, 0], LABELS, 6)
+    x = (F.normalize(views[:, 0].double()) - mean) @ map_
+    rest = (x - x.view(4, 10, -1).mean(1).repeat_interleave(10, 0))[:30]
+    variance = torch.linalg.eigvalsh(rest.T @ rest / 30)
+    raw = F.normalize(views[:, 0].double())
+    raw = (raw - raw.view(4, 10, -1).mean(1).repeat_interleave(10, 0))[:30]
+    before = torch.linalg.eigvalsh(raw.T @ raw / 30)
+    assert variance[-1] / variance[1] < 0.1 * before[-1] / before[1]
+
+
+def test_without_labels_only_the_main_directions_are_taken(views):
+    mean, map_ = whitening(views[:, 0], np.full(40, -1), 2)
+    assert torch.allclose(map_.T @ map_, torch.eye(2, dtype=map_.dtype), atol=1e-9)
+    assert map_.shape == (6, 2)
+
+
+def test_views_and_later_images_go_the_same_way(views):
+    backbone = feature_backbone(6)
+    bank = MemoryBank(backbone.trunk(views))
+    result, mapped = whitened_views(backbone, bank, bank.hidden_nv[:, 0], LABELS, 4)
+    assert result.n_features == 4
+    assert mapped.n_views == 3
+    image, view = torch.tensor([3, 17]), torch.tensor([2, 1])
+    assert torch.allclose(mapped.take(image, view), result.trunk(views[image, view]), atol=1e-5)
+    assert torch.allclose(mapped.hidden_nv.norm(dim=-1), torch.full((40, 3), 20**0.5))
+    # The adapter starts as the identity of the new features.
+    assert torch.equal(result.tail(mapped.hidden_nv[0]), mapped.hidden_nv[0])
+
+
+def test_there_are_no_more_directions_than_images(views):
+    backbone = feature_backbone(6)
+    bank = MemoryBank(backbone.trunk(views[:4]))
+    result, _ = whitened_views(backbone, bank, bank.hidden_nv[:, 0], np.array([0, 0, 1, 1]), 256)
+    assert result.n_features == 4
+
+
+def test_only_effort_quick_has_frozen_features():
+    with pytest.raises(ConfigError, match="whitened_features = 256: must be at least 1, and effort quick"):
+        resolve({"effort": "normal", "whitened_features": 256})
