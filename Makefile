@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# One process per core, each with one thread: tests that share cores by threads are slower than one after the other.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4
 
 .PHONY: setup demo test check bench bench-smoke format clean
 
@@ -20,13 +22,13 @@ test: setup ## everything: style, types and all tests, with coverage
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest --cov --cov-report=term:skip-covered --cov-fail-under=90
+	$(PYTEST) --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 check: setup ## the fast path: style, types and the tests that take seconds
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 bench: setup ## the short benchmarks, into benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/bench.py

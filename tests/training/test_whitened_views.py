@@ -44,7 +44,7 @@ def test_what_images_of_a_class_differ_in_counts_for_less(views):
 
 
 def test_without_labels_only_the_main_directions_are_taken(views):
-    mean, map_ = whitening(views[:, 0], np.full(40, -1), 2)
+    _, map_ = whitening(views[:, 0], np.full(40, -1), 2)
     assert torch.allclose(map_.T @ map_, torch.eye(2, dtype=map_.dtype), atol=1e-9)
     assert map_.shape == (6, 2)
 
