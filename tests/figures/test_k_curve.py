@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from nngcd.clustering.estimate_k import KEstimate
-from nngcd.figures.k_curve import _Axis, k_curve
+from nngcd.figures.k_curve import Axis, k_curve
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -45,5 +45,5 @@ def test_odd_curves_are_drawn_too(curve):
 
 
 def test_ticks_are_round_numbers():
-    assert _Axis(2, 9, 0, 1).ticks(whole=True) == [2, 4, 6, 8]
-    assert _Axis(100, 400, 0, 1).ticks(whole=True) == [100, 150, 200, 250, 300, 350, 400]
+    assert Axis(2, 9, 0, 1).ticks(whole=True) == [2, 4, 6, 8]
+    assert Axis(100, 400, 0, 1).ticks(whole=True) == [100, 150, 200, 250, 300, 350, 400]

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from nngcd import __version__
-from nngcd.cli import bench, compare, data, demo, doctor, estimate_k, evaluate, figures, fit, predict, study
+from nngcd.cli import bench, compare, data, demo, doctor, estimate_k, evaluate, figures, fit, predict, report, study
 from nngcd.cli.display import ERRORS, warn
 from nngcd.core.errors import TrainingError, UserError
 
@@ -26,8 +26,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    demo.demo, fit.fit, predict.predict, estimate_k.estimate_k, evaluate.evaluate, compare.compare, figures.figures,
-    bench.bench, study.study, doctor.doctor,
+    demo.demo, fit.fit, report.report, predict.predict, estimate_k.estimate_k, evaluate.evaluate, compare.compare,
+    figures.figures, bench.bench, study.study, doctor.doctor,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(data.app, name="data")

@@ -31,11 +31,13 @@ problems.csv       files that were not used, and why
 features.safetensors  the learned feature of every image
 model/             the trained model, for `nngcd predict`
 figures/           what `nngcd figures` drew
+report.html        what was found, in pictures; opens in a browser, from disk
 checkpoints/       state for `nngcd fit --resume` (removed when the run is complete)
 
 Next:
   nngcd predict {run} NEW_IMAGES/ --out new.csv
   nngcd evaluate {run} --truth TRUE_LABELS.csv
+  nngcd report {run}
   nngcd figures {run}
   nngcd fit --resume {run}
 """
@@ -103,6 +105,7 @@ class RunFolder:
     model = property(lambda self: self.path / "model")
     checkpoint = property(lambda self: self.path / "checkpoints" / "last.safetensors")
     figures = property(lambda self: self.path / "figures")
+    report = property(lambda self: self.path / "report.html")
     log = property(lambda self: self.path / "log.txt")
 
     @property

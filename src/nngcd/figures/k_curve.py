@@ -18,8 +18,8 @@ def k_curve(estimate: KEstimate) -> str:
     """Return the curve of an estimate as SVG: score over K, the interval shaded, the estimate marked."""
     ks = [k for k, _ in estimate.curve]
     scores = [score for _, score in estimate.curve]
-    x = _Axis(min(ks), max(ks), LEFT, WIDTH - RIGHT)
-    y = _Axis(min(0.0, *scores), max(scores), HEIGHT - BOTTOM, TOP)
+    x = Axis(min(ks), max(ks), LEFT, WIDTH - RIGHT)
+    y = Axis(min(0.0, *scores), max(scores), HEIGHT - BOTTOM, TOP)
     points = " ".join(f"{x(k):.1f},{y(score):.1f}" for k, score in estimate.curve)
     at, is_sparse = x(estimate.k), len(ks) < MOST_DOTS
     low, high = x(estimate.low), x(estimate.high)
@@ -44,7 +44,7 @@ def k_curve(estimate: KEstimate) -> str:
     return "\n".join([head, *parts, "</svg>\n"])
 
 
-class _Axis:
+class Axis:
     """From values to pixels."""
 
     def __init__(self, first: float, last: float, start: float, end: float) -> None:
@@ -52,6 +52,7 @@ class _Axis:
         self.start, self.end, self.length = start, end, abs(end - start)
 
     def __call__(self, value: float) -> float:
+        """Return where a value lies, in pixels."""
         return self.start + (value - self.first) / (self.last - self.first) * (self.end - self.start)
 
     def ticks(self, *, whole: bool = False) -> list[float]:

@@ -56,13 +56,14 @@ def shown_images(grouping: Grouping, wanted: Sequence[str]) -> NDArray[np.int64]
     return shown
 
 
-def embed(features_nd: NDArray[Any]) -> NDArray[np.float32]:
+def embed(features_nd: NDArray[Any], *, n_steps: int = 1000) -> NDArray[np.float32]:
     """Return the t-SNE of the features at unit length, from their principal components, with a fixed seed."""
     from sklearn.manifold import TSNE
 
     unit_nd = unit(features_nd)
     perplexity = min(PERPLEXITY, (len(unit_nd) - 1) / 3)
-    tsne = TSNE(init="pca", perplexity=perplexity, random_state=derive(SEED, "t-SNE") % 2**32)
+    seed = derive(SEED, "t-SNE") % 2**32
+    tsne = TSNE(init="pca", perplexity=perplexity, max_iter=n_steps, random_state=seed)
     map_n2: NDArray[np.float32] = tsne.fit_transform(unit_nd.astype(np.float64)).astype(np.float32)
     return map_n2
 

@@ -1,0 +1,48 @@
+"""`nngcd report`: one page that shows what a run found."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nngcd.cli import options
+from nngcd.cli.display import progress_display, say, say_json
+
+ROOT_HELP = "Where the images are now, if they were moved since the run."
+MAX_HELP = "Thumbnails at most; some 6 kB each."
+
+
+def report(
+    run: options.Run,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="The page. (default: report.html in RUN)")] = None,
+    max_images: Annotated[int, typer.Option(min=0, metavar="N", help=MAX_HELP)] = 2000,
+    root: Annotated[Path | None, typer.Option(metavar="FOLDER", help=ROOT_HELP)] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write one HTML page about a finished run: its categories in pictures, a map, how sure it is.
+
+    The page opens in any browser, needs no network and can be mailed.
+
+    Example:  nngcd report runs/first
+    """
+    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
+    from nngcd.core.run_folder import RunFolder
+    from nngcd.report import read_findings, write_report
+
+    folder = RunFolder.open(run)
+    findings = read_findings(folder, root=root)
+    with progress_display(is_quiet=quiet or json) as progress:
+        written = write_report(findings, out or folder.report, max_images=max_images, progress=progress)
+    if json:
+        say_json({**dataclasses.asdict(written), "path": str(written.path)})
+        return
+    if written.why_no_pictures:
+        say(f"No thumbnails: {written.why_no_pictures}")
+    if written.n_without_picture:
+        say(f"{written.n_without_picture} images could not be shown; the page says why.")
+    counts = f"{written.n_categories} categories, {written.n_thumbnails} thumbnails, {written.n_bytes / 1e6:.1f} MB"
+    say(f"Written to {written.path} ({counts}). Open it in a browser; it needs no network.")

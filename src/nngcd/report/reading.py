@@ -1,0 +1,146 @@
+"""From a run folder to what a report tells of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from nngcd.core.config import build, read_yaml
+from nngcd.core.errors import ConfigError, DataError, UserError
+from nngcd.core.files import read_json, read_table, read_tensors
+from nngcd.core.run_folder import RunFolder
+from nngcd.datasets import open_dataset
+from nngcd.datasets.image_files import ImageFiles
+from nngcd.datasets.places import known_places
+from nngcd.datasets.reading import Config as ReadingConfig
+from nngcd.report.findings import Findings, Pictures, sorted_rows
+from nngcd.run_files import read_estimate
+
+N_PROBED = 20
+"""File names by which a folder is recognised as the one the images lie in."""
+
+
+def read_findings(run: RunFolder, *, root: Path | None = None) -> Findings:
+    """Return everything a finished run folder holds, and where its images are.
+
+    Args:
+        run: a finished run.
+        root: the folder the images lie in now, if they were moved.
+
+    Raises:
+        DataError: the run is not finished, or a file of it is missing or damaged.
+        ConfigError: `root` does not hold the images of the run.
+    """
+    if not run.is_complete:
+        raise DataError(f"{run.path} is not finished. Finish it first: nngcd fit --resume {run.path}")
+    summary, settings, results = read_json(run.summary), read_yaml(run.config), read_results(run)
+    return Findings(
+        title=run.path.resolve().name,
+        results=results,
+        categories=read_categories(run),
+        features_nd=read_tensors(run.features)[0]["features_nd"].float().numpy(),
+        pictures=find_pictures(summary, settings, results, root),
+        summary=summary,
+        k_estimate=read_estimate(run) if summary.get("k_estimate") and run.k.is_file() else None,
+        epochs=run.read_metrics(),
+        problems=_read_csv(run.problems),
+        settings=settings,
+        environment=read_json(run.environment),
+    )
+
+
+def read_results(run: RunFolder) -> pd.DataFrame:
+    """Return the result of every sorted image. The only place a report reads them: corrections belong here."""
+    return sorted_rows(read_table(run.results))
+
+
+def read_categories(run: RunFolder) -> pd.DataFrame:
+    """Return id, name and kind of every category. The only place a report reads them: new names belong here."""
+    return _read_csv(run.categories)[["id", "name", "kind"]]
+
+
+def find_pictures(
+    summary: dict[str, Any], settings: dict[str, Any], results: pd.DataFrame, root: Path | None
+) -> Pictures:
+    """Return the images of a run, or why they cannot be shown.
+
+    Files are taken straight from their folder. Reading a data set again would decode every one of them.
+
+    Raises:
+        ConfigError: `root` does not hold the images of the run.
+    """
+    if summary["backbone"] == "features":
+        return Pictures(None, "This run was made from features, not from images: there is nothing to show.")
+    file_names = tuple(str(name) for name in results["file_name"])
+    if root is not None:
+        folder = _folder_of(root, file_names)
+        if folder is None:
+            raise ConfigError("--root", str(root), f"does not hold the images of this run, such as '{file_names[0]}'")
+        return Pictures(ImageFiles(folder, file_names))
+    for place in _places(settings):
+        if folder := _folder_of(place, file_names):
+            return Pictures(ImageFiles(folder, file_names))
+    return _opened_again(settings, results)
+
+
+def _places(settings: dict[str, Any]) -> Iterator[Path]:
+    """Give the folders in which the images of a run may lie."""
+    image_root, data = settings.get("reading", {}).get("image_root"), Path(str(settings["data"]))
+    if image_root:
+        yield Path(image_root)
+    if settings.get("dataset") in (None, str(data)) and (place := known_places().get(str(data))):
+        yield Path(place)  # a benchmark that was added under its name
+    if data.is_dir():
+        yield data
+    elif data.is_file():
+        yield data.parent
+
+
+def _folder_of(place: Path, file_names: Sequence[str]) -> Path | None:
+    """Return the folder that file names are relative to: the place itself, or one up to two levels below.
+
+    Benchmarks keep their images in a folder such as CUB_200_2011/images. A wrong guess shows no wrong picture: every
+    image is compared with the hash it had in the run.
+    """
+    probed = file_names[:: max(1, len(file_names) // N_PROBED)]
+    if not place.is_dir() or not probed:
+        return None
+    for candidate in (place, *_folders_below(place, levels=2)):
+        if any((candidate / name).is_file() for name in probed):
+            return candidate
+    return None
+
+
+def _folders_below(place: Path, *, levels: int) -> Iterator[Path]:
+    folders = sorted(path for path in place.iterdir() if path.is_dir())
+    yield from folders
+    if levels > 1:
+        for folder in folders:
+            yield from _folders_below(folder, levels=levels - 1)
+
+
+def _opened_again(settings: dict[str, Any], results: pd.DataFrame) -> Pictures:
+    """Return the images of a data set that is no folder of files, such as the digits or an archive of arrays."""
+    missing = "The images are not where they were when the run was made"
+    again = "Say where they are now: nngcd report RUN --root FOLDER"
+    data, reading = str(settings["data"]), build(ReadingConfig, settings.get("reading", {}))
+    try:
+        split, _ = open_dataset(data, dataset=settings["dataset"], reading=reading)
+    except UserError as error:
+        return Pictures(None, f"{missing} ({error}) {again}")
+    if split.images is None or split.table["image_id"].tolist() != results["image_id"].tolist():
+        return Pictures(None, f"The images of {data} have changed since the run. {again}")
+    return Pictures(split.images)
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    """Return a table we wrote as text; names such as `NA` and `007` stay as they are."""
+    try:
+        return pd.read_csv(path, dtype=str, keep_default_na=False)
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing. Is this a finished run folder?") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} is damaged ({error}). Restore it from a copy or run `nngcd fit` again.") from error
