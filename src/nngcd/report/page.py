@@ -185,8 +185,10 @@ def _data(
         ],
         "x": places[0],
         "y": places[1],
-        # Pictures of cards are in the page already.
-        "thumbs": {entries[row]: uri for row, uri in thumbnails.by_row.items() if row not in on_cards},
+        # Pictures of cards are in the page already; without a map nothing asks for others.
+        "thumbs": {
+            entries[row]: uri for row, uri in thumbnails.by_row.items() if row in entries and row not in on_cards
+        },
     }  # fmt: skip
 
 

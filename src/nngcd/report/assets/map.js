@@ -158,7 +158,8 @@ const map = {
     const groups = [...counts.keys()];
     if (this.by === "category") groups.sort((a, b) => (DATA.categories[a][1] === "new" ? 0 : 1) - (DATA.categories[b][1] === "new" ? 0 : 1) || counts.get(b) - counts.get(a));
     else groups.sort();
-    byId("legend-words").textContent = "Circles are known, diamonds new, squares unsure. Choose a line to make it stand out.";
+    const unsure = DATA.status.includes("unsure") ? ", squares unsure" : "";
+    byId("legend-words").textContent = `Circles are known, diamonds new${unsure}. Choose a line to make it stand out.`;
     byId("legend").replaceChildren(...groups.map((group) => this.legendLine(group, counts.get(group))));
   },
   legendLine(group, count) {
