@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # One process per core, each with one thread: tests that share cores by threads are slower than one after the other.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4
 
-.PHONY: setup demo test check bench bench-smoke format clean
+.PHONY: setup browser demo test check bench bench-smoke format clean
 
 setup: $(STAMP)
 
@@ -15,10 +15,16 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(STAMP)
 
+browser: ## what the test of the report page needs; where it cannot be had, that test is skipped and says so
+	@command -v chromedriver >/dev/null 2>&1 || { \
+	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null 2>&1 && echo "installing chromium for the test of the report page" && \
+	  { timeout 300 apt-get update -qq; DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install -y -qq --no-install-recommends chromium chromium-driver; } \
+	  >/dev/null 2>&1 </dev/null; } || echo "no browser could be installed: the test of the report page will be skipped"
+
 demo: setup ## run NN-GCD and k-means on the embedded digits
 	$(BIN)/nngcd demo
 
-test: setup ## everything: style, types and all tests, with coverage
+test: setup browser ## everything: style, types and all tests, with coverage
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

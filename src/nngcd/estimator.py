@@ -20,8 +20,9 @@ from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.split import Split
 from nngcd.pipeline import fit
 from nngcd.prediction import features_of, predict_with
+from nngcd.report import MAX_IMAGES, findings_from_fit, write_report
 from nngcd.results import category_table, result_table
-from nngcd.settings import resolve
+from nngcd.settings import resolve, to_values
 from nngcd.training.model import Model
 
 Source = ArrayLike | Split | str | Path
@@ -94,13 +95,15 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         for name in values.keys() & further.keys():
             raise ConfigError(f"settings['{name}']", further[name], "has a parameter of its own; use that")
         cache = Path(self.cache) if self.cache else None
-        fitted = fit(split, resolve({**further, **values}), cache=cache, progress=self.progress)
+        settings = resolve({**further, **values})
+        fitted = fit(split, settings, cache=cache, progress=self.progress)
         self._keep(fitted.model, fitted.categories)
         self.k_estimate_ = fitted.k_estimate
         self.result_ = result_table(split, fitted.scores_nk, fitted.categories)
         self.categories_ = category_table(self.result_, split, fitted.categories)
         # A labelled image keeps its label whatever its scores say.
         self.labels_ = np.where(split.is_labelled, split.labels, fitted.scores_nk.argmax(-1).numpy())
+        self._seen = split, fitted.features_nd.numpy(), to_values(settings) | {"k": len(fitted.categories)}
         return self
 
     def predict(self, X: Source) -> NDArray[np.int64]:  # noqa: N803 (as scikit-learn)
@@ -125,6 +128,21 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         check_is_fitted(self, "model_")
         features: NDArray[np.float32] = torch.cat([part.cpu() for part in self._features(X)]).numpy()
         return features
+
+    def report(self, path: str | Path = "report.html", *, max_images: int = MAX_IMAGES) -> Path:
+        """Write one HTML page about what `fit` found (see `nngcd report`), and return where it is.
+
+        Raises:
+            DataError: the model was loaded, so the images it was fitted on are not at hand.
+        """
+        check_is_fitted(self, "model_")
+        if not hasattr(self, "_seen"):
+            raise DataError("a loaded model knows nothing of the images it was fitted on. Use `nngcd report RUN`.")
+        split, features_nd, settings = self._seen
+        found = findings_from_fit(
+            split, self.result_, self.categories_, features_nd, settings=settings, k_estimate=self.k_estimate_
+        )
+        return write_report(found, Path(path), max_images=max_images, progress=self.progress).path
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model (safetensors and JSON, no pickle) into a folder."""

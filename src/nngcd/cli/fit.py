@@ -33,6 +33,7 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     config_file: Annotated[Path | None, typer.Option("--config", help="Settings, as in a run's config.yaml.")] = None,
     assignments: options.Assignments = None,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Continue an interrupted run.")] = None,
+    report: Annotated[bool, typer.Option(help="Write report.html at the end, if the data are images.")] = True,
     json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -65,6 +66,8 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     else:
         settings = running.settings_from(flags, config_file, assignments or [])
     run = running.fit_run(settings, run=run, out=out, cache=cache, is_quiet=quiet or json)
+    if report:
+        running.report_on(run, is_quiet=quiet or json)
     running.show(run, is_json=json)
 
 

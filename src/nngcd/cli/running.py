@@ -20,13 +20,14 @@ from nngcd.cli.display import ERRORS, progress_display, reading, say, say_json
 from nngcd.cli.words import found_words, score_words
 from nngcd.core import config, processes
 from nngcd.core.device import choose_device
-from nngcd.core.errors import ConfigError, NngcdWarning, TrainingError
+from nngcd.core.errors import ConfigError, NngcdWarning, TrainingError, UserError
 from nngcd.core.files import read_json
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset
 from nngcd.datasets.published import published_names
 from nngcd.datasets.split import Split
 from nngcd.pipeline import discover, prepare
+from nngcd.report import read_findings, write_report
 from nngcd.settings import Settings, resolve
 
 
@@ -144,6 +145,19 @@ def _new_run(path: Path, *, may_rename: bool) -> RunFolder:
     return RunFolder(processes.from_first(run and run.path))
 
 
+def report_on(run: RunFolder, *, is_quiet: bool) -> None:
+    """Write the page of a run on images. Whatever goes wrong with the page, the run is complete and stays so."""
+    if not processes.is_first() or run.report.is_file() or read_json(run.summary)["backbone"] == "features":
+        return
+    try:
+        findings = read_findings(run)
+        with progress_display(is_quiet=is_quiet) as progress:
+            write_report(findings, run.report, progress=progress)
+    except UserError as error:
+        text = f"the report could not be written: {error} The run is complete; try again: nngcd report {run.path}"
+        warnings.warn(text, NngcdWarning, stacklevel=2)
+
+
 def show(run: RunFolder, *, is_json: bool) -> None:
     """Print a finished run's result in plain words, or as JSON; of several processes the first one does."""
     if not processes.is_first():
@@ -159,6 +173,8 @@ def show(run: RunFolder, *, is_json: bool) -> None:
         for line in score_words(summary["scores"]):
             say(line)
     say(f"\nEvery image's category:  {run.results_csv}")
+    look = f"open {run.report} in a browser" if run.report.is_file() else f"nngcd report {run.path}"
+    say(f"Look at the categories:  {look}")
     say(f"Label further images:    nngcd predict {run.path} NEW_IMAGES/ --out new.csv")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,11 +11,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nngcd.clustering.estimate_k import KEstimate
+from nngcd.core.environment import environment
 from nngcd.core.errors import DataError
-from nngcd.datasets.split import Images
+from nngcd.datasets.split import Images, Split
+from nngcd.results import describe
 
 NOT_SORTED = ("unreadable", "excluded")
-"""Statuses of rows that have no feature and belong to no category."""
+"""Statuses of rows that belong to no category."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,40 @@ class Findings:
         return is_labelled
 
 
-def sorted_rows(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of images that were sorted: those that have a feature."""
-    return results[~results["status"].isin(NOT_SORTED)].reset_index(drop=True)
+def is_sorted(results: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return (n,) which images are in a category."""
+    is_in: NDArray[np.bool_] = (results["category"].notna() & ~results["status"].isin(NOT_SORTED)).to_numpy(dtype=bool)
+    return is_in
+
+
+def findings_from_fit(
+    split: Split,
+    results: pd.DataFrame,
+    categories: pd.DataFrame,
+    features_nd: NDArray[np.float32],
+    *,
+    settings: dict[str, Any],
+    k_estimate: KEstimate | None,
+) -> Findings:
+    """Return what is known about images that were sorted without a run folder."""
+    has_images = split.images is not None
+    summary = {
+        **{name: settings[name] for name in ("method", "preset", "effort", "seed")},
+        "backbone": settings["backbone"] if has_images else "features",
+        "k": settings["k"] if k_estimate is None else k_estimate.k,
+        "split_hash": split.fingerprint,
+        **describe(split, results),
+    }
+    why_none = "" if has_images else "This was made from features, not from images: there is nothing to show."
+    return Findings(
+        title=split.name,
+        results=results,
+        categories=categories[["id", "name", "kind"]],
+        features_nd=features_nd,
+        pictures=Pictures(split.images, why_none),
+        summary=summary,
+        k_estimate=k_estimate,
+        problems=pd.DataFrame([dataclasses.asdict(problem) for problem in split.problems]),
+        settings=settings,
+        environment={"versions": environment()["versions"]},
+    )

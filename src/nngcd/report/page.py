@@ -103,6 +103,7 @@ def page(findings: Findings, cards: Sequence[Card], thumbnails: Thumbnails, map_
         n_cards=f"{len(cards):,}",
         pictures=_about_pictures(findings, cards, thumbnails),
         more_filters=_more_filters(has_unsure=has_unsure, has_errors=has_errors),
+        n_typical=max((len(card.typical) for card in cards), default=0),
         cards="\n".join(
             card_html(card, findings, thumbnails, entries, words) for card, words in zip(cards, tightness, strict=True)
         ),

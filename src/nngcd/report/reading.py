@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from nngcd.core.config import build, read_yaml
@@ -14,9 +15,11 @@ from nngcd.core.files import read_json, read_table, read_tensors
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset
 from nngcd.datasets.image_files import ImageFiles
+from nngcd.datasets.manifest_rows import TABLE_EXTENSIONS
 from nngcd.datasets.places import known_places
 from nngcd.datasets.reading import Config as ReadingConfig
-from nngcd.report.findings import Findings, Pictures, sorted_rows
+from nngcd.datasets.sampling import SomeImages
+from nngcd.report.findings import Findings, Pictures, is_sorted
 from nngcd.run_files import read_estimate
 
 N_PROBED = 20
@@ -37,11 +40,16 @@ def read_findings(run: RunFolder, *, root: Path | None = None) -> Findings:
     if not run.is_complete:
         raise DataError(f"{run.path} is not finished. Finish it first: nngcd fit --resume {run.path}")
     summary, settings, results = read_json(run.summary), read_yaml(run.config), read_results(run)
+    features_nd = read_tensors(run.features)[0]["features_nd"].float().numpy()
+    is_sorted_n = is_sorted(results)
+    if len(features_nd) == len(results):
+        features_nd = features_nd[is_sorted_n]  # a person may have taken images out after they were sorted
+    results = results[is_sorted_n].reset_index(drop=True)
     return Findings(
         title=run.path.resolve().name,
         results=results,
         categories=read_categories(run),
-        features_nd=read_tensors(run.features)[0]["features_nd"].float().numpy(),
+        features_nd=features_nd,
         pictures=find_pictures(summary, settings, results, root),
         summary=summary,
         k_estimate=read_estimate(run) if summary.get("k_estimate") and run.k.is_file() else None,
@@ -53,8 +61,8 @@ def read_findings(run: RunFolder, *, root: Path | None = None) -> Findings:
 
 
 def read_results(run: RunFolder) -> pd.DataFrame:
-    """Return the result of every sorted image. The only place a report reads them: corrections belong here."""
-    return sorted_rows(read_table(run.results))
+    """Return the result of every image. The only place a report reads them: corrections belong here."""
+    return read_table(run.results)
 
 
 def read_categories(run: RunFolder) -> pd.DataFrame:
@@ -95,7 +103,7 @@ def _places(settings: dict[str, Any]) -> Iterator[Path]:
         yield Path(place)  # a benchmark that was added under its name
     if data.is_dir():
         yield data
-    elif data.is_file():
+    elif data.is_file() and data.suffix.lower() in TABLE_EXTENSIONS:
         yield data.parent
 
 
@@ -115,7 +123,10 @@ def _folder_of(place: Path, file_names: Sequence[str]) -> Path | None:
 
 
 def _folders_below(place: Path, *, levels: int) -> Iterator[Path]:
-    folders = sorted(path for path in place.iterdir() if path.is_dir())
+    try:
+        folders = sorted(path for path in place.iterdir() if path.is_dir())
+    except OSError:  # a folder that may not be looked into holds none of our images
+        return
     yield from folders
     if levels > 1:
         for folder in folders:
@@ -131,9 +142,10 @@ def _opened_again(settings: dict[str, Any], results: pd.DataFrame) -> Pictures:
         split, _ = open_dataset(data, dataset=settings["dataset"], reading=reading)
     except UserError as error:
         return Pictures(None, f"{missing} ({error}) {again}")
-    if split.images is None or split.table["image_id"].tolist() != results["image_id"].tolist():
+    row_of = {image_id: row for row, image_id in enumerate(split.table["image_id"])}
+    if split.images is None or not row_of.keys() >= set(results["image_id"]):
         return Pictures(None, f"The images of {data} have changed since the run. {again}")
-    return Pictures(split.images)
+    return Pictures(SomeImages(split.images, np.array([row_of[one] for one in results["image_id"]], dtype=np.int64)))
 
 
 def _read_csv(path: Path) -> pd.DataFrame:

@@ -56,12 +56,12 @@ def found(findings: Findings) -> str:
         ("look new", counts["new"], "new"),
         *([("unsure", counts["unsure"], "unsure")] if counts["unsure"] else []),
         (f"categories, {n_known:,} known + {len(new_sizes):,} new", n_known + len(new_sizes), ""),
-        *([("files not used", len(findings.problems), "")] if len(findings.problems) else []),
+        *([("files not used", n_bad, "")] if (n_bad := findings.summary.get("n_unreadable", 0)) else []),
     ]
     boxes = "".join(
         f'<div class="tile {kind}"><dd>{int(value):,}</dd><dt>{name}</dt></div>' for name, value, kind in tiles
     )
-    return f'<p class="lead">{" ".join(lead)}</p>{_bar(counts)}<dl class="tiles">{boxes}</dl>{_accuracy(findings)}'
+    return f'<p class="lead">{" ".join(lead)}</p>{_bar(counts)}<dl class="tiles">{boxes}</dl>{_held_back(findings)}{_accuracy(findings)}'
 
 
 def _bar(counts: Mapping[str, int]) -> str:
@@ -74,6 +74,18 @@ def _bar(counts: Mapping[str, int]) -> str:
     words = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     head = '<svg class="bar" viewBox="0 0 100 3" preserveAspectRatio="none" role="img"'
     return f'{head} aria-label="Unlabelled images: {words}">{"".join(parts)}</svg>' if total else ""
+
+
+def _held_back(findings: Findings) -> str:
+    """Return how right the run is on labels it did not know, when some were held back."""
+    facts = findings.summary.get("held_back")
+    if not facts:
+        return ""
+    return (
+        f"<p>Known categories: Of {facts['n']:,} labels that were held back, {facts['accuracy']:.1f} % were found again "
+        f"(95 % interval {facts['low']:.1f} to {facts['high']:.1f}). Confidence differs from the share that is right "
+        f"by {facts['calibration_error']:.3f} on average.</p>"
+    )
 
 
 def _accuracy(findings: Findings) -> str:

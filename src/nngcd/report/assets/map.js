@@ -145,10 +145,12 @@ const map = {
     const confidence = DATA.confidence[entry];
     tip.append(make("div", DATA.categories[DATA.category[entry]][0]), make("div", DATA.file[entry], "quiet"));
     tip.append(make("div", given ? "labelled by you" : DATA.status[entry] + (confidence === null ? "" : ", confidence " + confidence.toFixed(2)), "quiet"));
-    const [width] = this.size(), [x, y] = this.place(entry);
-    tip.style.left = tip.style.right = tip.style.top = "";
-    if (x < width / 2) tip.style.left = x + 14 + "px"; else tip.style.right = width - x + 14 + "px";
-    tip.style.top = Math.max(4, Math.min(y + 10, this.size()[1] - tip.offsetHeight - 4)) + "px";
+    // Towards the middle, so that it stays inside whatever the picture's height turns out to be.
+    const [width, height] = this.size(), [x, y] = this.place(entry);
+    tip.style.left = x < width / 2 ? x + 14 + "px" : "";
+    tip.style.right = x < width / 2 ? "" : width - x + 14 + "px";
+    tip.style.top = y < height / 2 ? y + 10 + "px" : "";
+    tip.style.bottom = y < height / 2 ? "" : height - y + 10 + "px";
   },
 
   legend() {
@@ -156,7 +158,7 @@ const map = {
     const counts = new Map();
     for (const entry of this.entries) counts.set(this.group(entry), (counts.get(this.group(entry)) ?? 0) + 1);
     const groups = [...counts.keys()];
-    if (this.by === "category") groups.sort((a, b) => (DATA.categories[a][1] === "new" ? 0 : 1) - (DATA.categories[b][1] === "new" ? 0 : 1) || counts.get(b) - counts.get(a));
+    if (this.by === "category") groups.sort((a, b) => (DATA.categories[a][1] === "new" ? 0 : 1) - (DATA.categories[b][1] === "new" ? 0 : 1) || counts.get(b) - counts.get(a) || a - b);
     else groups.sort();
     const unsure = DATA.status.includes("unsure") ? ", squares unsure" : "";
     byId("legend-words").textContent = `Circles are known, diamonds new${unsure}. Choose a line to make it stand out.`;

@@ -1,0 +1,117 @@
+"""The page in a real browser that cannot reach the network."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from nngcd.report.page import write_report
+
+pytestmark = pytest.mark.slow
+
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
+    "--proxy-server=127.0.0.1:9", "--host-resolver-rules=MAP * ~NOTFOUND",
+)  # fmt: skip
+WIDTHS = (1440, 400)
+INKED = """const c = document.getElementById("canvas");
+const p = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+let n = 0; for (let i = 3; i < p.length; i += 4) n += p[i] > 0; return n;"""
+DECODED = """const done = arguments[0], all = [...document.querySelectorAll(".thumb img")];
+for (const image of all) image.loading = "eager";
+Promise.all(all.map((image) => image.decode())).then(
+  () => done(all.map((image) => image.naturalWidth)), (error) => done(String(error)));"""
+SHOWN = """return [...document.querySelectorAll(".card")].filter((c) => c.offsetHeight > 0).map((c) => c.dataset.id)"""
+
+
+@pytest.fixture
+def browser(tmp_path):
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed (extra `test`)")
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if not program or not driver:
+        pytest.skip("no browser: install Debian's packages chromium and chromium-driver (`make browser` tries to)")
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    opened = webdriver.Chrome(options=options, service=Service(driver))
+    yield opened
+    opened.quit()
+
+
+def set_width(browser, width):
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def choose(browser, field, value):
+    browser.execute_script(
+        "const f = document.getElementById(arguments[0]); f.value = arguments[1]; f.dispatchEvent(new Event('input'))",
+        field, value,
+    )  # fmt: skip
+
+
+def wait_for_frame(browser):
+    browser.execute_async_script("const d = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(d))")
+
+
+def requested(browser):
+    for line in browser.get_log("performance"):
+        message = json.loads(line["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            yield message["params"]["request"]["url"]
+
+
+def test_the_page_works_without_a_network(findings, tmp_path, browser):
+    page = write_report(findings, tmp_path / "report.html").path
+    for width in WIDTHS:
+        set_width(browser, width)
+        browser.get(page.as_uri())
+        wait_for_frame(browser)
+        across = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+        assert across[0] <= across[1] == width
+        assert browser.execute_script(INKED) > 100
+        widths = browser.execute_async_script(DECODED)
+        assert len(widths) == 36
+        assert min(widths) > 0
+    assert browser.execute_script("return window.hacked") is None
+
+    new, known = ["new-001", "new-002"], [*findings.categories["id"][:2]]
+    assert browser.execute_script(SHOWN) == new + known
+    choose(browser, "filter", "new")
+    assert browser.execute_script(SHOWN) == new
+    assert browser.execute_script("return document.getElementById('count').textContent") == "2 of 4 categories"
+    choose(browser, "search", "002")
+    assert browser.execute_script(SHOWN) == ["new-002"]
+    choose(browser, "search", "")
+    choose(browser, "filter", "all")
+    choose(browser, "sort", "size")
+    assert browser.execute_script(SHOWN) == known + new
+
+    before = browser.execute_script(INKED)
+    browser.execute_script("document.getElementById('zoom-in').click()")
+    wait_for_frame(browser)
+    assert browser.execute_script(INKED) != before
+    choose(browser, "colour", "status")
+    assert browser.execute_script("return document.querySelectorAll('#legend li').length") == 2
+    hover = "const [x, y] = map.place(0); map.hover(map.nearest(x, y, 5)); return document.getElementById('tip')"
+    assert "confidence" in browser.execute_script(hover + ".textContent") or "labelled" in browser.execute_script(
+        hover + ".textContent"
+    )
+    assert browser.execute_script(hover + ".querySelector('img') !== null")
+
+    browser.execute_script("document.querySelector('.thumb').click()")
+    assert browser.execute_script("return document.getElementById('details').open")
+    assert "<script>" in browser.execute_script("return document.getElementById('details-name').textContent")
+    browser.execute_script("document.getElementById('details-close').click()")
+    assert not browser.execute_script("return document.getElementById('details').open")
+
+    assert [line for line in browser.get_log("browser") if line["level"] in ("SEVERE", "WARNING")] == []
+    assert {url.split(":", 1)[0] for url in requested(browser)} <= {"file", "data"}

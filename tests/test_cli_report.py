@@ -1,0 +1,70 @@
+"""`nngcd report` and the page that `nngcd fit` writes, from images on disk to the file."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from nngcd import CategoryDiscovery
+from nngcd.core.errors import DataError
+
+
+@pytest.mark.slow
+def test_fit_writes_the_page_and_report_writes_it_again(nngcd, image_folder, tmp_path):
+    run = tmp_path / "runs" / "first"
+    code, out, err = nngcd("fit", image_folder, "--k", 3, "--method", "kmeans", "--out", run)
+    assert (code, err) == (0, "")
+    assert f"Look at the categories:  open {run / 'report.html'} in a browser" in out
+    first = (run / "report.html").read_text(encoding="utf-8")
+    assert first.count("data:image/jpeg") == 30
+
+    code, out, _ = nngcd("report", run, "--out", tmp_path / "other.html", "--max-images", 6, "--json")
+    facts = json.loads(out)
+    assert (code, facts["n_categories"], facts["n_thumbnails"]) == (0, 3, 6)
+    assert (tmp_path / "other.html").read_text(encoding="utf-8").count("data:image/jpeg") == 6
+    assert (run / "report.html").read_text(encoding="utf-8") == first
+
+    moved = image_folder.rename(tmp_path / "moved")
+    code, out, _ = nngcd("report", run)
+    assert code == 0
+    assert "No thumbnails: The images are not where they were" in out
+    code, out, _ = nngcd("report", run, "--root", moved)
+    assert (code, "(3 categories, 30 thumbnails," in out) == (0, True)
+    assert (run / "report.html").read_text(encoding="utf-8") == first
+    code, _, err = nngcd("report", run, "--root", tmp_path / "nothing")
+    assert code == 2
+    assert "does not hold the images of this run" in err
+
+
+def test_a_run_on_features_gets_a_page_without_thumbnails_when_asked(nngcd, blobs, tmp_path):
+    features, labels, _ = blobs
+    np.savez(tmp_path / "data.npz", X=features, y=labels)
+    run = tmp_path / "run"
+    code, out, _ = nngcd("fit", tmp_path / "data.npz", "--k", 6, "--method", "kmeans", "--out", run)
+    assert code == 0
+    assert f"Look at the categories:  nngcd report {run}" in out
+    assert not (run / "report.html").exists()
+    code, out, _ = nngcd("report", run)
+    assert code == 0
+    assert "No thumbnails: This run was made from features" in out
+    assert (run / "report.html").is_file()
+
+
+def test_an_unfinished_run_has_no_report(nngcd, tmp_path):
+    (tmp_path / "config.yaml").write_text("data: x\n")
+    code, _, err = nngcd("report", tmp_path)
+    assert code == 3
+    assert "is not finished. Finish it first: nngcd fit --resume" in err
+
+
+def test_the_estimator_writes_the_page_of_what_it_fitted(blobs, tmp_path):
+    features, labels, _ = blobs
+    discovery = CategoryDiscovery(6, method="kmeans").fit(features, labels)
+    text = discovery.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert text.count('class="card ') == 6
+    assert "6 categories, known and new together. The number was given" in text
+    discovery.save(tmp_path / "model")
+    with pytest.raises(DataError, match="nngcd report RUN"):
+        CategoryDiscovery.load(tmp_path / "model").report(tmp_path / "page.html")
