@@ -17,6 +17,7 @@ FLAGS = (
     "--proxy-server=127.0.0.1:9", "--host-resolver-rules=MAP * ~NOTFOUND",
 )  # fmt: skip
 WIDTHS = (1440, 400)
+EVIL = "<script>window.hacked = true</script>"
 INKED = """const c = document.getElementById("canvas");
 const p = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
 let n = 0; for (let i = 3; i < p.length; i += 4) n += p[i] > 0; return n;"""
@@ -69,21 +70,7 @@ def requested(browser):
             yield message["params"]["request"]["url"]
 
 
-def test_the_page_works_without_a_network(findings, tmp_path, browser):
-    page = write_report(findings, tmp_path / "report.html").path
-    for width in WIDTHS:
-        set_width(browser, width)
-        browser.get(page.as_uri())
-        wait_for_frame(browser)
-        across = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
-        assert across[0] <= across[1] == width
-        assert browser.execute_script(INKED) > 100
-        widths = browser.execute_async_script(DECODED)
-        assert len(widths) == 36
-        assert min(widths) > 0
-    assert browser.execute_script("return window.hacked") is None
-
-    new, known = ["new-001", "new-002"], [*findings.categories["id"][:2]]
+def check_cards(browser, new, known):
     assert browser.execute_script(SHOWN) == new + known
     choose(browser, "filter", "new")
     assert browser.execute_script(SHOWN) == new
@@ -95,23 +82,52 @@ def test_the_page_works_without_a_network(findings, tmp_path, browser):
     choose(browser, "sort", "size")
     assert browser.execute_script(SHOWN) == known + new
 
+
+def check_map(browser):
     before = browser.execute_script(INKED)
     browser.execute_script("document.getElementById('zoom-in').click()")
     wait_for_frame(browser)
     assert browser.execute_script(INKED) != before
     choose(browser, "colour", "status")
     assert browser.execute_script("return document.querySelectorAll('#legend li').length") == 2
-    hover = "const [x, y] = map.place(0); map.hover(map.nearest(x, y, 5)); return document.getElementById('tip')"
-    assert "confidence" in browser.execute_script(hover + ".textContent") or "labelled" in browser.execute_script(
-        hover + ".textContent"
+    browser.execute_script("const [x, y] = map.place(0); map.hover(map.nearest(x, y, 5))")
+    tip = browser.execute_script(
+        "const t = document.getElementById('tip'); return [t.innerText, t.querySelector('img')]"
     )
-    assert browser.execute_script(hover + ".querySelector('img') !== null")
+    assert EVIL in tip[0]
+    assert tip[1] is not None
 
+
+def check_details(browser):
     browser.execute_script("document.querySelector('.thumb').click()")
     assert browser.execute_script("return document.getElementById('details').open")
-    assert "<script>" in browser.execute_script("return document.getElementById('details-name').textContent")
+    assert EVIL in browser.execute_script("return document.getElementById('details-name').textContent")
+    press = "document.getElementById('details').dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'}))"
+    browser.execute_script(press)
+    assert browser.execute_script("return details.at") == 1
     browser.execute_script("document.getElementById('details-close').click()")
     assert not browser.execute_script("return document.getElementById('details').open")
 
-    assert [line for line in browser.get_log("browser") if line["level"] in ("SEVERE", "WARNING")] == []
-    assert {url.split(":", 1)[0] for url in requested(browser)} <= {"file", "data"}
+
+def test_the_page_works_without_a_network(findings, tmp_path, browser):
+    page = write_report(findings, tmp_path / "report.html").path
+    n_pictures = page.read_text(encoding="utf-8").count('class="thumb"')
+    assert n_pictures > 30
+    for width in WIDTHS:
+        set_width(browser, width)
+        browser.get(page.as_uri())
+        wait_for_frame(browser)
+        across = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+        assert across[0] <= across[1] == width
+        assert browser.execute_script(INKED) > 100
+        widths = browser.execute_async_script(DECODED)
+        assert len(widths) == n_pictures
+        assert min(widths) > 0
+    check_cards(browser, new=["new-001", "new-002"], known=findings.categories["id"][:2].tolist())
+    check_map(browser)
+    check_details(browser)
+    assert browser.execute_script("return window.hacked") is None
+    # The one thing the browser may complain of is this test, which reads the canvas more than once.
+    assert [line for line in browser.get_log("browser") if "Multiple readback" not in line["message"]] == []
+    # chrome: is the browser's own empty first page.
+    assert {url.split(":", 1)[0] for url in requested(browser)} <= {"file", "data", "chrome"}

@@ -61,7 +61,8 @@ def found(findings: Findings) -> str:
     boxes = "".join(
         f'<div class="tile {kind}"><dd>{int(value):,}</dd><dt>{name}</dt></div>' for name, value, kind in tiles
     )
-    return f'<p class="lead">{" ".join(lead)}</p>{_bar(counts)}<dl class="tiles">{boxes}</dl>{_held_back(findings)}{_accuracy(findings)}'
+    numbers = f'{_bar(counts)}<dl class="tiles">{boxes}</dl>'
+    return f'<p class="lead">{" ".join(lead)}</p>{numbers}{_held_back(findings)}{_accuracy(findings)}'
 
 
 def _bar(counts: Mapping[str, int]) -> str:
@@ -82,9 +83,9 @@ def _held_back(findings: Findings) -> str:
     if not facts:
         return ""
     return (
-        f"<p>Known categories: Of {facts['n']:,} labels that were held back, {facts['accuracy']:.1f} % were found again "
-        f"(95 % interval {facts['low']:.1f} to {facts['high']:.1f}). Confidence differs from the share that is right "
-        f"by {facts['calibration_error']:.3f} on average.</p>"
+        f"<p>Of {facts['n']:,} labels that were held back, {facts['accuracy']:.1f} % were found again "
+        f"(95 % interval {facts['low']:.1f} to {facts['high']:.1f}). On these, stated confidence and the share that is "
+        f"right differ by {facts['calibration_error']:.3f} on average.</p>"
     )
 
 
