@@ -99,7 +99,7 @@ def nngcd(*arguments, launcher=(sys.executable,)):
 
 
 def digits(tmp_path, name, *more):
-    return ["fit", "digits", "--out", str(tmp_path / name), "--set", "loss.n_hidden=64", *more]
+    return ["fit", "digits", "--out", str(tmp_path / name), "--no-report", "--set", "loss.n_hidden=64", *more]
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def test_a_run_in_two_processes_ends_as_one_in_one_does_and_survives_the_loss_of
     assert resume in " ".join(errors.split()), errors
     assert not (tmp_path / "two" / "summary.json").exists()
 
-    resumed = nngcd("fit", "--resume", str(tmp_path / "two"), launcher=TORCHRUN)
+    resumed = nngcd("fit", "--resume", str(tmp_path / "two"), "--no-report", launcher=TORCHRUN)
     assert resumed.returncode == 0, resumed.stderr
     assert resumed.stdout.count("Every image's category") == 1
     one, two = (pd.read_csv(tmp_path / name / "results.csv") for name in ("one", "two"))
