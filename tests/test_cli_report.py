@@ -14,7 +14,8 @@ from nngcd.core.errors import DataError
 @pytest.mark.slow
 def test_fit_writes_the_page_and_report_writes_it_again(nngcd, image_folder, tmp_path):
     run = tmp_path / "runs" / "first"
-    code, out, err = nngcd("fit", image_folder, "--k", 3, "--method", "kmeans", "--out", run)
+    small = ["--image-size", 32, "--workers", 0]
+    code, out, err = nngcd("fit", image_folder, "--k", 3, "--method", "kmeans", "--out", run, *small)
     assert (code, err) == (0, "")
     assert f"Look at the categories:  open {run / 'report.html'} in a browser" in out
     first = (run / "report.html").read_text(encoding="utf-8")
