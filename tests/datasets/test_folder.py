@@ -5,6 +5,7 @@ import pytest
 from nngcd.core.errors import DataError, NngcdWarning
 from nngcd.datasets import folder
 from nngcd.datasets.folder import load
+from nngcd.datasets.reading import Config
 
 
 def test_sub_folders_are_labels_and_the_rest_is_unlabelled(birds):
@@ -119,11 +120,11 @@ def test_unreadable_files_are_listed_and_too_many_stop(birds, save_image):
         (birds / "owl" / f"{name}.png").write_bytes(b"")
     with pytest.raises(DataError, match="D03: 3 of 20 images"):
         load(birds)
-    assert len(load_quietly(birds, allow_bad=0.2)) == 17
+    assert len(load_with(birds, allow_bad=0.2)) == 17
 
 
-def load_quietly(root, **options):
-    return load(root, **options)[0]
+def load_with(root, **options):
+    return load(root, reading=Config(**options))[0]
 
 
 def test_links_that_leave_the_folder_are_listed(birds, tmp_path, save_image):
@@ -139,8 +140,8 @@ def test_unclear_folder_names_are_asked_about(birds, save_image):
     save_image(birds / "unknown" / "a.png")
     with pytest.raises(DataError, match="D08: 1 images are labelled 'unknown'"):
         load(birds)
-    assert load_quietly(birds, unlabelled_names=["unknown"]).n_labelled == 3
-    assert load_quietly(birds, category_names=["unknown"]).n_labelled == 4
+    assert load_with(birds, unlabelled_names=("unknown",)).n_labelled == 3
+    assert load_with(birds, category_names=("unknown",)).n_labelled == 4
 
 
 def test_two_spellings_of_one_accent_are_one_category(tmp_path, save_image):

@@ -220,7 +220,7 @@ def huge_png():
         (b"just some text", "unknown format"),
         # EPS is a format Pillow hands to another program; it must not be opened at all.
         (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n", "unknown format"),
-        (huge_png(), "over the pixel limit"),
+        (huge_png(), r"over the pixel limit \(1,600,000,000 pixels\)"),
     ],
 )
 def test_reasons_are_plain(data, reason):

@@ -85,5 +85,5 @@ def test_a_tenth_is_still_allowed_but_never_all(tmp_path, save_image):
 def test_an_image_over_the_pixel_limit_is_listed_under_its_own_code(tmp_path, save_image, monkeypatch):
     save_image(tmp_path / "a.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
-    check = image_files._check(tmp_path / "a.png")
-    assert (check.code, check.reason) == ("D20", "over the pixel limit")
+    check = image_files.check_file(tmp_path / "a.png")
+    assert (check.code, check.reason) == ("D20", "over the pixel limit (48 pixels)")

@@ -3,13 +3,19 @@ import warnings
 import pytest
 
 from nngcd.core.errors import DataError, NngcdWarning
-from nngcd.datasets.labels import drop_contradictions, index_names, settle_unclear, warn_of_alike
+from nngcd.datasets.labels import (
+    find_contradictions,
+    index_names,
+    settle_unclear,
+    warn_of_alike,
+    warn_of_contradictions,
+)
 
 
 @pytest.mark.parametrize("name", ["unknown", "Other", "-1", "?", "NaN", "misc "])
 def test_unclear_names_are_asked_about_and_settled_either_way(name):
     names = ["owl", name, name, None]
-    with pytest.raises(DataError, match=r"D08: 2 images.*unlabelled_names=.*category_names="):
+    with pytest.raises(DataError, match=r"D08: 2 images.*--unlabelled .*--category "):
         settle_unclear(names)
     assert settle_unclear(names, unlabelled_names=[name]) == ["owl", None, None, None]
     assert settle_unclear(names, category_names=[name]) == names
@@ -36,7 +42,8 @@ def test_different_names_raise_no_warning():
 
 def test_one_content_with_two_labels_is_used_as_unlabelled():
     files, hashes = ["1", "2", "3", "4", "5"], ["x", "x", "y", "y", "x"]
+    names, problems = find_contradictions(["owl", "crow", "owl", "owl", None], files, hashes)
     with pytest.warns(NngcdWarning, match="D13: 2 images"):
-        names, problems = drop_contradictions(["owl", "crow", "owl", "owl", None], files, hashes)
+        warn_of_contradictions(problems)
     assert names == [None, None, "owl", "owl", None]
     assert [(problem.file_name, problem.code) for problem in problems] == [("1", "D13"), ("2", "D13")]

@@ -5,6 +5,7 @@ import pytest
 
 from nngcd.core.errors import DataError
 from nngcd.datasets.manifest import load
+from nngcd.datasets.reading import Config
 
 TABLE = "file_name,label\nimg/a.png,owl\nimg/b.png,crow\nimg/c.png,\n"
 
@@ -80,8 +81,8 @@ def test_unclear_labels_stop_until_settled(write, name):
     path = write(f"file_name,label\nimg/a.png,owl\nimg/b.png,{name}\nimg/c.png,\n")
     with pytest.raises(DataError, match="D08: 1 images"):
         load(path)
-    assert load(path, unlabelled_names=[name])[0].class_names == ("owl",)
-    assert set(load(path, category_names=[name])[0].class_names) == {"owl", name}
+    assert load(path, reading=Config(unlabelled_names=(name,)))[0].class_names == ("owl",)
+    assert set(load(path, reading=Config(category_names=(name,)))[0].class_names) == {"owl", name}
 
 
 @pytest.mark.parametrize(
@@ -101,9 +102,9 @@ def test_detours_and_backslashes_inside_the_folder_are_fine(write):
 
 def test_paths_may_be_relative_to_another_folder(write, tmp_path):
     path = write("file_name,label\na.png,owl\nb.png,\n")
-    assert len(load(path, image_root=tmp_path / "img")[0]) == 2
+    assert len(load(path, reading=Config(image_root=str(tmp_path / "img")))[0]) == 2
     with pytest.raises(DataError, match="D01: no folder"):
-        load(path, image_root=tmp_path / "imgs")
+        load(path, reading=Config(image_root=str(tmp_path / "imgs")))
 
 
 def test_missing_files_are_listed_and_too_many_stop(write, tmp_path, save_image):
@@ -115,7 +116,7 @@ def test_missing_files_are_listed_and_too_many_stop(write, tmp_path, save_image)
         ("gone.png", "D15", "missing (line 22)")
     ]
     assert len(split) == 20
-    with pytest.raises(DataError, match=r"D15: 3 of 23 images.*'gone1.png': missing \(line 22\).*image_root"):
+    with pytest.raises(DataError, match=r"D15: 3 of 23 images.*'gone1.png': missing \(line 22\).*--root"):
         load(write(text + "gone1.png,\ngone2.png,\ngone3.png,owl\n"))
 
 
@@ -124,7 +125,7 @@ def test_a_link_that_leaves_the_folder_is_not_followed(write, tmp_path, save_ima
     save_image(data / "a.png")
     (data / "link.png").symlink_to(save_image(tmp_path / "outside.png"))
     path = write("file_name,label\na.png,owl\nlink.png,\n")
-    split, _ = load(path, image_root=data, allow_bad=0.5)
+    split, _ = load(path, reading=Config(image_root=str(data), allow_bad=0.5))
     assert [(problem.file_name, problem.code) for problem in split.problems] == [("link.png", "D19")]
 
 
@@ -184,6 +185,6 @@ def test_both_spellings_of_an_accent_find_the_file(write, tmp_path, save_image):
 
 def test_unreadable_files_keep_labels_in_place(write, tmp_path):
     (tmp_path / "img" / "a.png").write_bytes(b"")
-    split, _ = load(write(TABLE), allow_bad=0.5)
+    split, _ = load(write(TABLE), reading=Config(allow_bad=0.5))
     assert names_given(split) == {"img/b.png": "crow", "img/c.png": None}
     assert split.class_names == ("crow",)

@@ -26,6 +26,12 @@ class DataError(UserError):
     exit_code = 3
 
 
+class NoSuchDataError(DataError):
+    """What should be read is not there or may not be opened: most often a mistake in what was typed."""
+
+    exit_code = 2
+
+
 class ResourceError(UserError):
     """Something the machine must offer is missing: memory, disk, a device, weights."""
 

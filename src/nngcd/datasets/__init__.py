@@ -45,15 +45,15 @@ def open_dataset(
         DataError: nothing is there, or it cannot be used, or it has no test images.
         UserError: no dataset of that name.
     """
-    name, root = _locate(data, dataset)
+    name, root, reading = locate(data, dataset, reading)
     load = find_component(__name__, name, "load").load
-    options = _accepted(load, on_progress=on_progress, part=part, **(dataclasses.asdict(reading) if reading else {}))
+    options = _accepted(load, on_progress=on_progress, part=part, reading=reading, **_fields(reading))
     if part != "train" and "part" not in options:
         raise DataError(f"'{data}' has no official test images; benchmarks have: {', '.join(published_names())}.")
-    if reading and reading.draw != "pooled" and "draw" not in options:
+    if reading.draw != "pooled" and "draw" not in options:
         raise ConfigError("reading.draw", reading.draw, f"'{data}' brings its labels; only benchmarks draw them")
     split, truth = load(root, seed=seed, **options)
-    return changed(split, truth, reading) if reading and part == "train" else (split, truth)
+    return changed(split, truth, reading) if part == "train" else (split, truth)
 
 
 def changed(split: Split, truth: Truth | None, reading: ReadingConfig) -> tuple[Split, Truth | None]:
@@ -75,12 +75,31 @@ def changed(split: Split, truth: Truth | None, reading: ReadingConfig) -> tuple[
     return split, truth
 
 
-def open_images(data: str, *, dataset: str | None = None, on_progress: ReadProgress | None = None) -> Split:
-    """Return images that are only to be looked at: labels are left aside, and any number of files may be unreadable."""
-    name, root = _locate(data, dataset)
+def open_images(
+    data: str,
+    *,
+    dataset: str | None = None,
+    reading: ReadingConfig | None = None,
+    on_progress: ReadProgress | None = None,
+) -> Split:
+    """Return images that are only to be looked at: labels are left aside, and any number of files may be unreadable.
+
+    Args:
+        data: as for `open_dataset`.
+        dataset: as for `open_dataset`.
+        reading: how the data are read; give what the training images were read with.
+        on_progress: called with the number of files read and their total, by datasets that read files.
+    """
+    name, root, reading = locate(data, dataset, reading)
+    reading = dataclasses.replace(reading, allow_bad=1.0)
     load = find_component(__name__, name, "load").load
-    split: Split = load(root, **_accepted(load, on_progress=on_progress, use_labels=False, allow_bad=1.0))[0]
+    options = _accepted(load, on_progress=on_progress, use_labels=False, reading=reading, **_fields(reading))
+    split: Split = load(root, **options)[0]
     return split
+
+
+def _fields(reading: ReadingConfig) -> dict[str, object]:
+    return {field.name: getattr(reading, field.name) for field in dataclasses.fields(reading)}
 
 
 def _accepted(load: Callable[..., object], **options: object) -> dict[str, object]:
@@ -89,8 +108,18 @@ def _accepted(load: Callable[..., object], **options: object) -> dict[str, objec
     return {name: value for name, value in options.items() if name in parameters}
 
 
+def locate(data: str, dataset: str | None, reading: ReadingConfig | None) -> tuple[str, Path | None, ReadingConfig]:
+    """Return which dataset this is, where it lies (None when it lies nowhere or was not added), and how it is read."""
+    reading = reading or ReadingConfig()
+    if reading.labels is None:
+        return *_locate(data, dataset), reading
+    if not Path(data).is_dir():
+        raise ConfigError("--labels", reading.labels, f"gives the labels of a folder of images; '{data}' is none")
+    rest = "unlabelled" if reading.rest == "auto" else reading.rest
+    return "manifest", Path(reading.labels), dataclasses.replace(reading, labels=None, image_root=data, rest=rest)
+
+
 def _locate(data: str, dataset: str | None) -> tuple[str, Path | None]:
-    """Return which dataset this is, and where it lies; None when it lies nowhere or was not added."""
     if dataset is None:
         return _recognise(data)
     if data != dataset:

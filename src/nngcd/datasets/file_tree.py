@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nngcd.core.errors import DataError, did_you_mean
+from nngcd.core.errors import NoSuchDataError, did_you_mean
 from nngcd.datasets.split import Problem
 
+LEAVES = "link leaves the folder"
 _SYSTEM_NAMES = {"thumbs.db", "ehthumbs.db", "desktop.ini", "@eadir", "__macosx", "$recycle.bin", "lost+found"}
 
 
@@ -18,16 +19,16 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or name.casefold() in _SYSTEM_NAMES
 
 
-def no_such_path(path: Path, *, expected: str, other_names: Iterable[str] = ()) -> DataError:
+def no_such_path(path: Path, *, expected: str, other_names: Iterable[str] = ()) -> NoSuchDataError:
     """Return the error for a path that is not what it should be, with the nearest neighbour as a suggestion."""
     if path.exists():
-        return DataError(f"D01: '{path}' is {'a folder' if path.is_dir() else 'a file'}, not a {expected}.")
+        return NoSuchDataError(f"D01: '{path}' is {'a folder' if path.is_dir() else 'a file'}, not a {expected}.")
     try:
         siblings = [str(sibling) for sibling in path.parent.iterdir() if not is_hidden(sibling.name)]
     except OSError:
         siblings = []
     hint = did_you_mean(str(path), [*sorted(siblings), *other_names])
-    return DataError(f"D01: no {expected} '{path}'.{hint}")
+    return NoSuchDataError(f"D01: no {expected} '{path}'.{hint}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +40,23 @@ class FileTree:
     problems: list[Problem] = field(default_factory=list)
 
 
-def walk(root: Path) -> FileTree:
+def walk(root: Path, *, follow_links: bool = False) -> FileTree:
     """Return every visible file under a folder.
 
-    Links are followed inside the folder only. Below a linked folder no further folder link is followed: that alone
-    rules out endless loops and the explosion of paths between folders that link to each other.
+    Links are followed inside the folder only, unless the user trusts them. Below a linked folder no further folder link
+    is followed: that alone rules out endless loops and the explosion of paths between folders that link to each other.
+
+    Args:
+        root: the folder.
+        follow_links: whether links that leave the folder are followed, too.
 
     Raises:
-        DataError: the folder does not exist or may not be read.
+        NoSuchDataError: the folder does not exist or may not be read.
     """
     if not root.is_dir():
         raise no_such_path(root, expected="folder")
     tree = FileTree()
-    _visit(root, root.resolve(), tree, is_linked=False)
+    _visit(root, None if follow_links else root.resolve(), tree, is_linked=False)
     skipped = {problem.file_name for problem in tree.problems}
     visible = [path for path in root.iterdir() if not is_hidden(path.name) and path.name not in skipped]
     tree.folders.extend(sorted(path.name for path in visible if path.is_dir()))
@@ -59,11 +64,13 @@ def walk(root: Path) -> FileTree:
     return tree
 
 
-def _visit(folder: Path, real_root: Path, tree: FileTree, *, is_linked: bool, prefix: str = "") -> None:
+def _visit(folder: Path, real_root: Path | None, tree: FileTree, *, is_linked: bool, prefix: str = "") -> None:
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as error:
-        raise DataError(f"D01: cannot read folder '{folder}' ({error.strerror}). Check its permissions.") from None
+        raise NoSuchDataError(
+            f"D01: cannot read folder '{folder}' ({error.strerror}). Check its permissions."
+        ) from None
     for entry in entries:
         if is_hidden(entry.name):
             continue
@@ -83,18 +90,18 @@ def _problem_of_name(name: str) -> Problem | None:
     return Problem(readable, "D27", "the file name is not UTF-8; rename it") if readable != name else None
 
 
-def _problem_of_link(path: Path, name: str, real_root: Path, *, is_linked: bool) -> Problem | None:
+def _problem_of_link(path: Path, name: str, real_root: Path | None, *, is_linked: bool) -> Problem | None:
     reason = _why_not_followed(path, real_root, is_linked=is_linked) if path.is_symlink() else None
     return Problem(name, "D19", reason) if reason is not None else None
 
 
-def _why_not_followed(link: Path, real_root: Path, *, is_linked: bool) -> str | None:
+def _why_not_followed(link: Path, real_root: Path | None, *, is_linked: bool) -> str | None:
     try:
         target = link.resolve(strict=True)
     except (OSError, RuntimeError):  # Python before 3.13 reports a loop of links as RuntimeError
         return "broken link"
-    if not target.is_relative_to(real_root):
-        return "link leaves the folder"
+    if real_root is not None and not target.is_relative_to(real_root):
+        return LEAVES
     if target.is_dir():
         if link.parent.resolve().is_relative_to(target):
             return "link leads back to a folder above it"

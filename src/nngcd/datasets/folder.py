@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import logging
 import unicodedata
-import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from nngcd.core.errors import DataError, NngcdWarning
+from nngcd.core.errors import DataError
 from nngcd.datasets.file_tree import FileTree, walk
-from nngcd.datasets.image_files import ALLOWED_BAD, EXTENSIONS, NOT_AN_IMAGE, Progress, keep_readable, unreadable_reason
-from nngcd.datasets.labels import drop_contradictions, index_names, settle_unclear, warn_of_alike
-from nngcd.datasets.split import Problem, Split, Truth, image_table
+from nngcd.datasets.image_files import EXTENSIONS, NOT_AN_IMAGE, Progress, unreadable_reason
+from nngcd.datasets.listed import Listed, read
+from nngcd.datasets.reading import Config
+from nngcd.datasets.split import Problem, Split, Truth
 
 UNLABELLED_FOLDERS = ("_unlabeled", "_unlabelled", "unlabeled", "unlabelled")
+DEFAULT = Config()
 
 _LOG = logging.getLogger(__name__)
 
 
-def load(  # noqa: PLR0913 (options of one reader)
+def load(
     root: Path | None,
     *,
     seed: int = 0,
-    unlabelled_names: Iterable[str] = (),
-    category_names: Iterable[str] = (),
+    reading: Config = DEFAULT,
     use_labels: bool = True,
-    allow_bad: float = ALLOWED_BAD,
     on_progress: Progress | None = None,
 ) -> tuple[Split, Truth | None]:
     """Return the images of a folder, labelled by the name of the first-level sub-folder they lie in.
@@ -35,56 +34,61 @@ def load(  # noqa: PLR0913 (options of one reader)
     Args:
         root: the folder.
         seed: not used; nothing here is random.
-        unlabelled_names: unclear folder names, such as `unknown`, that mean "no label".
-        category_names: unclear folder names that are categories.
+        reading: what the user says about files and labels.
         use_labels: False to read images that are only to be predicted, whatever their labels say.
-        allow_bad: share of unreadable files above which the folder is refused.
         on_progress: called with the number of files checked and their total.
 
     Raises:
         DataError: no such folder, no images in it, an unclear name, or too many unreadable files.
     """
+    return read(find(root, reading, use_labels=use_labels), reading, on_progress=on_progress), None
+
+
+def find(root: Path | None, reading: Config = DEFAULT, *, use_labels: bool = True) -> Listed:
+    """Return which images lie in a folder and what their labels say; none is opened.
+
+    Raises:
+        DataError: no such folder, or no images in it.
+    """
     if root is None:
         raise DataError("D01: the dataset 'folder' needs the path of a folder of images.")
-    tree = walk(root)
-    file_names = _image_names(root, tree)
-    names = [_label_of(name) if use_labels else None for name in file_names]
-    names = settle_unclear(names, unlabelled_names=unlabelled_names, category_names=category_names)
-    warn_of_alike(names)
-    _warn_if_nested(file_names, names)
-
-    readable = keep_readable(root, file_names, allow_bad=allow_bad, on_progress=on_progress)
-    images = readable.images
-    names = [names[index] for index in readable.kept]
-    names, contradictions = drop_contradictions(names, images.file_names, readable.content_hashes)
-    labels, class_names = index_names(names)
-    problems = (*_empty_folders(tree, file_names), *tree.problems, *readable.problems, *contradictions)
-    split = Split(
+    tree = walk(root, follow_links=reading.follow_links)
+    file_names, ignored = images_among(root, tree.file_names)
+    if not file_names:
+        raise _no_images(root, ignored)
+    if ignored:
+        _LOG.info("%d files in %s are not images and were left out", len(ignored), root)
+    labels = [_label_of(name, reading.label_level) if use_labels else None for name in file_names]
+    return Listed(
         name=root.resolve().name,
-        images=images,
-        features_nvd=None,
+        folder=root,
+        file_names=file_names,
         labels=labels,
-        class_names=class_names,
-        table=image_table(images.file_names, readable.content_hashes),
-        problems=problems,
+        problems=[*_empty_folders(tree, file_names), *tree.problems],
+        ignored=ignored,
+        notes=_notes_on_nesting(file_names, labels, reading.label_level),
     )
-    return split, None
 
 
-def _image_names(root: Path, tree: FileTree) -> list[str]:
-    is_image = {name: _may_be_image(root, name) for name in tree.file_names}
-    images = [name for name, is_one in is_image.items() if is_one]
-    others = Counter(PurePosixPath(name).suffix.lower() or "no extension" for name in is_image if not is_image[name])
-    found = ", ".join(f"{count:,} {extension}" for extension, count in others.most_common())
-    if not images:
-        found = f"found {others.total():,} files: {found}" if others else "found 0 files"
-        raise DataError(
-            f"D02: no images in '{root}' ({found}). Readable: {' '.join(EXTENSIONS)}. RAW is not read; convert it "
-            f"first. Expected {root}/<category>/<image>, and images without a label in {root}/_unlabelled/."
-        )
-    if others:
-        _LOG.info("files in %s that are not images and were left out: %s", root, found)
-    return images
+def images_among(root: Path, file_names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the files that are images by their name, or by their content where the name has no ending; the others."""
+    is_image = [_may_be_image(root, name) for name in file_names]
+    images = [name for name, is_one in zip(file_names, is_image, strict=True) if is_one]
+    return images, [name for name, is_one in zip(file_names, is_image, strict=True) if not is_one]
+
+
+def _no_images(root: Path, ignored: Sequence[str]) -> DataError:
+    found = f"found {len(ignored):,} files: {endings(ignored)}" if ignored else "found 0 files"
+    return DataError(
+        f"D02: no images in '{root}' ({found}). Readable: {' '.join(EXTENSIONS)}. RAW is not read; convert it "
+        f"first. Expected {root}/<category>/<image>, and images without a label in {root}/_unlabelled/."
+    )
+
+
+def endings(file_names: Sequence[str]) -> str:
+    """Return how many files there are of each ending, the most frequent first."""
+    counts = Counter(PurePosixPath(name).suffix.lower() or "no extension" for name in file_names)
+    return ", ".join(f"{count:,} {ending}" for ending, count in counts.most_common())
 
 
 def _may_be_image(root: Path, file_name: str) -> bool:
@@ -93,23 +97,23 @@ def _may_be_image(root: Path, file_name: str) -> bool:
     return suffix in EXTENSIONS or (not suffix and unreadable_reason(root / file_name) not in NOT_AN_IMAGE)
 
 
-def _label_of(file_name: str) -> str | None:
-    first, *rest = PurePosixPath(file_name).parts
-    if not rest or first.casefold() in UNLABELLED_FOLDERS:
+def _label_of(file_name: str, level: int) -> str | None:
+    folders = PurePosixPath(file_name).parts[:-1]
+    if len(folders) < level or any(name.casefold() in UNLABELLED_FOLDERS for name in folders[:level]):
         return None
     # macOS writes accents as separate characters; the same name must not become two categories.
-    return unicodedata.normalize("NFC", first)
+    return unicodedata.normalize("NFC", folders[level - 1])
 
 
-def _warn_if_nested(file_names: Sequence[str], names: Sequence[str | None]) -> None:
-    labelled = [name for name, label in zip(file_names, names, strict=True) if label is not None]
+def _notes_on_nesting(file_names: Sequence[str], labels: Sequence[str | None], level: int) -> list[str]:
+    if level > 1:
+        return []
+    labelled = [name for name, label in zip(file_names, labels, strict=True) if label is not None]
     nested = [name for name in labelled if len(PurePosixPath(name).parts) > 2]
-    if nested:
-        text = (
-            f"D30: {len(nested):,} labelled images lie deeper than one level, first '{nested[0]}'; "
-            f"the first level is the category. If that is wrong, move them up or use a manifest."
-        )
-        warnings.warn(text, NngcdWarning, stacklevel=3)
+    return [
+        f"D30: {len(nested):,} labelled images lie deeper than one level, first '{nested[0]}'; the first level is the "
+        f"category. If the second one is: --label-level 2"
+    ] if nested else []  # fmt: skip
 
 
 def _empty_folders(tree: FileTree, image_names: Sequence[str]) -> list[Problem]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,16 +16,20 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from nngcd.core.errors import DataError
-from nngcd.datasets.image_decoding import UnreadableError, decode_rgb
+from nngcd.datasets.image_decoding import DEFAULT, Decoding, Facts, UnreadableError, decode_rgb, probe
 from nngcd.datasets.split import Problem
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".ppm", ".pgm", ".pbm")
 NOT_AN_IMAGE = ("0 bytes", "unknown format", "not an image (HTML page)")
 ALLOWED_BAD = 0.1
+ALLOW_BAD_SETTING, ALLOW_BAD_FLAG = "--set reading.allow_bad=", "--allow-bad "
+"""How a larger share is allowed: benchmarks and a user's own images have different flags."""
+SECONDS_BEFORE_RETRIES = (0.1, 1.0)
+"""A network drive that hiccups gets three chances; a file that is really gone costs one second."""
 Progress = Callable[[int, int], None]
 
 
-def open_rgb(path: Path) -> Image.Image:
+def open_rgb(path: Path, decoding: Decoding = DEFAULT) -> Image.Image:
     """Return the image in a file: found by its content, first frame, upright, 8-bit RGB.
 
     Raises:
@@ -32,17 +37,26 @@ def open_rgb(path: Path) -> Image.Image:
             be read.
     """
     try:
-        return decode_rgb(path.read_bytes())
+        return decode_rgb(_read_patiently(path), decoding)
     except OSError as error:
         reason = f"{error.strerror}. It was there when the data were read"
-        raise DataError(f"cannot open image '{path}': {reason}; go on with --resume when it is back.") from error
+        raise DataError(f"D04: cannot open image '{path}': {reason}; go on with --resume when it is back.") from error
     except UnreadableError as error:
         raise DataError(f"D03: cannot read image '{path}': {error}.") from error
 
 
+def _read_patiently(path: Path) -> bytes:
+    for seconds in SECONDS_BEFORE_RETRIES:
+        try:
+            return path.read_bytes()
+        except OSError:
+            time.sleep(seconds)
+    return path.read_bytes()
+
+
 def unreadable_reason(path: Path) -> str | None:
     """Return in plain words why a file cannot be used as an image, or None when it can."""
-    return _check(path).reason
+    return check_file(path).reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +67,28 @@ class ImageFiles:
         root: the folder.
         file_names: paths relative to the folder, with forward slashes.
         content_hashes: the hash of each file where it is known already; otherwise files are read again to hash them.
+        decoding: what the user says about decoding.
     """
 
     root: Path
     file_names: tuple[str, ...]
     content_hashes: tuple[str, ...] | None = None
+    decoding: Decoding = DEFAULT
 
     def __len__(self) -> int:
         return len(self.file_names)
 
     def open(self, index: int) -> Image.Image:
         """Return one image in RGB, upright and ready for use."""
-        return open_rgb(self.root / self.file_names[index])
+        return open_rgb(self.root / self.file_names[index], self.decoding)
 
     def fingerprint(self, index: int) -> str:
-        """Return the sha256 of one file."""
+        """Return the sha256 of one file, with what changes its pixels."""
+        # Views that are kept for later runs are found by this.
+        suffix = "" if self.decoding.grey_range is None else f"-grey{self.decoding.grey_range}"
         if self.content_hashes is not None:
-            return self.content_hashes[index]
-        return hashlib.sha256((self.root / self.file_names[index]).read_bytes()).hexdigest()
+            return self.content_hashes[index] + suffix
+        return hashlib.sha256((self.root / self.file_names[index]).read_bytes()).hexdigest() + suffix
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +121,54 @@ def keep_readable(
     Raises:
         DataError: more files than `allow_bad` cannot be read, or all of them.
     """
-    found: list[_Check] = []
+    checks = check_files(root, file_names, n_workers=n_workers, on_progress=on_progress)
+    return readable_of(root, file_names, checks, allow_bad=allow_bad)
+
+
+def check_files(
+    root: Path,
+    file_names: Sequence[str],
+    *,
+    decoding: Decoding = DEFAULT,
+    n_workers: int | None = None,
+    on_progress: Progress | None = None,
+) -> tuple[FileCheck, ...]:
+    """Return what is found in each file; nothing is decided here. `nngcd check` and `nngcd fit` both see this."""
+    found: list[FileCheck] = []
     with ThreadPoolExecutor(n_workers or os.cpu_count()) as pool:
-        for check in pool.map(_check, [root / name for name in file_names]):
+        for check in pool.map(lambda name: check_file(root / name, decoding), file_names):
             found.append(check)
             if on_progress is not None:
                 on_progress(len(found), len(file_names))
-    kept = np.array([index for index, check in enumerate(found) if check.reason is None], dtype=np.int64)
-    named = zip(file_names, found, strict=True)
+    return tuple(found)
+
+
+def readable_of(
+    root: Path,
+    file_names: Sequence[str],
+    checks: Sequence[FileCheck],
+    *,
+    allow_bad: float = ALLOWED_BAD,
+    decoding: Decoding = DEFAULT,
+    flag: str = ALLOW_BAD_SETTING,
+) -> Readable:
+    """Return the files that decode, and the problems of the others.
+
+    Raises:
+        DataError: more files than `allow_bad` cannot be read, or all of them.
+    """
+    kept = np.array([index for index, check in enumerate(checks) if check.reason is None], dtype=np.int64)
+    named = zip(file_names, checks, strict=True)
     problems = tuple(Problem(name, check.code, check.reason) for name, check in named if check.reason is not None)
-    refuse_if_many(problems, n_files=len(file_names), allow_bad=allow_bad)
-    hashes = tuple(found[index].content_hash for index in kept)
-    images = ImageFiles(root, tuple(file_names[index] for index in kept), hashes)
+    refuse_if_many(problems, n_files=len(file_names), allow_bad=allow_bad, flag=flag)
+    hashes = tuple(checks[index].content_hash for index in kept)
+    images = ImageFiles(root, tuple(file_names[index] for index in kept), hashes, decoding)
     return Readable(images, hashes, kept, problems)
 
 
-def refuse_if_many(problems: Sequence[Problem], *, n_files: int, allow_bad: float, hint: str = "") -> None:
+def refuse_if_many(
+    problems: Sequence[Problem], *, n_files: int, allow_bad: float, hint: str = "", flag: str = ALLOW_BAD_SETTING
+) -> None:
     """Raise `DataError` when more than the allowed share of the files is bad, naming the first three.
 
     One bad file never stops a run; many mean that something is wrong with the data as a whole.
@@ -128,11 +178,7 @@ def refuse_if_many(problems: Sequence[Problem], *, n_files: int, allow_bad: floa
         return
     first = "; ".join(f"'{problem.file_name}': {problem.reason}" for problem in problems[:3])
     share = math.ceil(100 * n_bad / n_files) / 100
-    way_out = (
-        "None is left."
-        if n_bad == n_files
-        else f"Repair or remove them, or go on without: --set reading.allow_bad={share}."
-    )
+    way_out = "None is left." if n_bad == n_files else f"Repair or remove them, or go on without them: {flag}{share}."
     raise DataError(
         f"{problems[0].code}: {n_bad:,} of {n_files:,} images cannot be used, more than the allowed {allow_bad:.0%}. "
         f"First: {first}. {hint}{way_out}"
@@ -140,21 +186,25 @@ def refuse_if_many(problems: Sequence[Problem], *, n_files: int, allow_bad: floa
 
 
 @dataclass(frozen=True, slots=True)
-class _Check:
+class FileCheck:
+    """What one file holds: its hash and the facts of its image, or a code and the reason why there is none."""
+
     content_hash: str = ""
+    facts: Facts | None = None
     code: str = ""
     reason: str | None = None
 
 
-def _check(path: Path) -> _Check:
+def check_file(path: Path, decoding: Decoding = DEFAULT) -> FileCheck:
+    """Return what a file holds; all of it is read, so that half a file is not taken for a whole one."""
     try:
         data = path.read_bytes()
-        decode_rgb(data)
+        facts = probe(data, decoding)
     except FileNotFoundError:
-        return _Check(code="D15", reason="missing")
+        return FileCheck(code="D15", reason="missing")
     except OSError as error:
-        return _Check(code="D03", reason=f"cannot be opened ({error.strerror or error})")
+        return FileCheck(code="D03", reason=f"cannot be opened ({error.strerror or error})")
     except UnreadableError as error:
         is_too_big = isinstance(error.__cause__, Image.DecompressionBombError)
-        return _Check(code="D20" if is_too_big else "D03", reason=str(error))
-    return _Check(content_hash=hashlib.sha256(data).hexdigest())
+        return FileCheck(code="D20" if is_too_big else "D03", reason=str(error))
+    return FileCheck(hashlib.sha256(data).hexdigest(), facts)

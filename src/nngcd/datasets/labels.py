@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import shlex
 import unicodedata
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,7 @@ from nngcd.core.errors import DataError, NngcdWarning
 from nngcd.datasets.split import UNLABELLED, Problem
 
 UNCLEAR_NAMES = ("unknown", "other", "-1", "?", "nan", "misc")
+SHORTEST_TYPO = 6
 
 
 def settle_unclear(
@@ -25,15 +28,20 @@ def settle_unclear(
         DataError: a name such as `unknown` may be a category or mean "no label", and the user has not said which.
     """
     unlabelled, categories = set(unlabelled_names), set(category_names)
-    unclear = Counter(name for name in names if name is not None and name.strip().casefold() in UNCLEAR_NAMES)
-    open_questions = [name for name in unclear if name not in unlabelled | categories]
-    if open_questions:
-        name = open_questions[0]
+    unclear = unclear_names(names, settled=unlabelled | categories)
+    if unclear:
+        name = next(iter(unclear))
         raise DataError(
             f"D08: {unclear[name]:,} images are labelled '{name}'. Is that a category or 'no label'? "
-            f"Say --set \"reading.unlabelled_names=['{name}']\" or --set \"reading.category_names=['{name}']\"."
+            f"Say --unlabelled {shlex.quote(name)} or --category {shlex.quote(name)}."
         )
     return [None if name in unlabelled else name for name in names]
+
+
+def unclear_names(names: Sequence[str | None], *, settled: Container[str] = ()) -> Counter[str]:
+    """Return how many images carry each name of which nobody has said whether it is a category."""
+    found = Counter(name for name in names if name is not None and name.strip().casefold() in UNCLEAR_NAMES)
+    return Counter({name: count for name, count in found.items() if name not in settled})
 
 
 def index_names(names: Sequence[str | None]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
@@ -58,20 +66,58 @@ def is_number(text: str) -> bool:
     return True
 
 
+def alike_names(names: Iterable[str]) -> list[list[str]]:
+    """Return groups of names that differ in case, spaces or the way accents are written, or by one letter.
+
+    Names of fewer than six characters, and those that differ in a digit, are often meant to be one letter apart.
+    """
+    plain = {name: "".join(unicodedata.normalize("NFKC", name).casefold().split()) for name in sorted(set(names))}
+    # Two texts one letter apart have in common what is left when a letter is taken out of one of them, or of both.
+    by_form: dict[str, list[str]] = defaultdict(list)
+    for name, text in plain.items():
+        shorter = {text[:i] + text[i + 1 :] for i in range(len(text))} if len(text) >= SHORTEST_TYPO else set()
+        for form in {text, *shorter}:
+            by_form[form].append(name)
+    leader = {name: name for name in plain}
+    for group in by_form.values():
+        for name, other in itertools.combinations(group, 2):
+            if _is_typo(plain[name], plain[other]):
+                first, second = sorted((leader[name], leader[other]))
+                leader = {key: first if value == second else value for key, value in leader.items()}
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name in plain:
+        groups[leader[name]].append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _is_typo(text: str, other: str) -> bool:
+    """Return whether two texts are equal, or differ by one letter that is missing, wrong or misplaced."""
+    if text == other:
+        return True
+    start = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), min(len(text), len(other)))
+    ends = zip(reversed(text[start:]), reversed(other[start:]), strict=False)
+    tail = next((i for i, (a, b) in enumerate(ends) if a != b), min(len(text), len(other)) - start)
+    mine, theirs = text[start : len(text) - tail], other[start : len(other) - tail]
+    is_one_letter = len(mine) <= 1 and len(theirs) <= 1
+    is_swapped = len(mine) == 2 and mine == theirs[::-1]
+    return (is_one_letter or is_swapped) and not any(letter.isdigit() for letter in mine + theirs)
+
+
 def warn_of_alike(names: Sequence[str | None]) -> None:
     """Warn when two names look alike; they stay different categories, because we never guess about labels."""
     counts = Counter(name for name in names if name is not None)
-    alike: dict[str, list[str]] = defaultdict(list)
-    for name in sorted(counts):
-        alike["".join(unicodedata.normalize("NFKC", name).casefold().split())].append(name)
-    for group in alike.values():
-        if len(group) > 1:
-            where = ", ".join(f"'{name}' ({counts[name]:,} images)" for name in group)
-            text = f"D07: category names look alike and stay different categories: {where}. Rename one if they are one."
-            warnings.warn(text, NngcdWarning, stacklevel=2)
+    for group in alike_names(counts):
+        where = ", ".join(f"'{name}' ({counts[name]:,} images)" for name in group)
+        text = f"D07: category names look alike and stay different categories: {where}. If they are one: {merge(group)}"
+        warnings.warn(text, NngcdWarning, stacklevel=2)
 
 
-def drop_contradictions(
+def merge(group: Sequence[str]) -> str:
+    """Return the flags that make one category of several names."""
+    return " ".join(f"--same {shlex.quote(f'{group[0]}={other}')}" for other in group[1:])
+
+
+def find_contradictions(
     names: Sequence[str | None], file_names: Sequence[str], content_hashes: Sequence[str]
 ) -> tuple[list[str | None], tuple[Problem, ...]]:
     """Return the names with None for every file whose exact content also carries another name, and those files."""
@@ -87,7 +133,26 @@ def drop_contradictions(
         if is_contradicted:
             reason = f"same content under {' and '.join(sorted(by_content[content]))}; label not used"
             problems.append(Problem(file_name, "D13", reason))
+    return settled, tuple(problems)
+
+
+def warn_of_contradictions(problems: Sequence[Problem]) -> None:
+    """Warn of files whose content carries two labels."""
     if problems:
         text = f"D13: {len(problems):,} images carry two labels, first '{problems[0].file_name}'; used as unlabelled."
-        warnings.warn(text, NngcdWarning, stacklevel=2)
-    return settled, tuple(problems)
+        warnings.warn(text, NngcdWarning, stacklevel=3)
+
+
+def duplicates_to_drop(
+    names: Sequence[str | None], file_names: Sequence[str], content_hashes: Sequence[str]
+) -> dict[int, Problem]:
+    """Return the rows that repeat the content of another one; of each content the first labelled file stays."""
+    rows = sorted(range(len(names)), key=lambda row: names[row] is None)
+    stays: dict[str, int] = {}
+    for row in rows:
+        stays.setdefault(content_hashes[row], row)
+    return {
+        row: Problem(file_names[row], "D12", f"same content as {file_names[stays[content_hashes[row]]]}; left out")
+        for row in range(len(names))
+        if stays[content_hashes[row]] != row
+    }

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from nngcd.core.errors import DataError
-from nngcd.datasets.file_tree import no_such_path
-from nngcd.datasets.image_files import ALLOWED_BAD, Progress, keep_readable, refuse_if_many
-from nngcd.datasets.labels import drop_contradictions, index_names, is_number, settle_unclear, warn_of_alike
+from nngcd.datasets.file_tree import FileTree, no_such_path, walk
+from nngcd.datasets.folder import images_among
+from nngcd.datasets.image_files import Progress
+from nngcd.datasets.labels import is_number
+from nngcd.datasets.listed import Listed, read
 from nngcd.datasets.manifest_rows import Row, read_rows
-from nngcd.datasets.split import Problem, Split, Truth, image_table
+from nngcd.datasets.reading import Config
+from nngcd.datasets.split import Problem, Split, Truth
+
+DEFAULT = Config()
 
 
-def load(  # noqa: PLR0913 (each option answers one question a table can leave open)
+def load(
     root: Path | None,
     *,
     seed: int = 0,
-    image_root: Path | None = None,
-    unlabelled_names: Iterable[str] = (),
-    category_names: Iterable[str] = (),
+    reading: Config = DEFAULT,
     use_labels: bool = True,
-    allow_bad: float = ALLOWED_BAD,
     on_progress: Progress | None = None,
 ) -> tuple[Split, Truth | None]:
     """Return the images a manifest lists; an empty label, or -1 in a column of numbers, means unlabelled.
@@ -31,42 +33,52 @@ def load(  # noqa: PLR0913 (each option answers one question a table can leave o
     Args:
         root: the manifest file.
         seed: not used; nothing here is random.
-        image_root: the folder the paths are relative to; the folder of the manifest by default.
-        unlabelled_names: unclear labels, such as `unknown`, that mean "no label".
-        category_names: unclear labels that are categories.
+        reading: what the user says about files and labels.
         use_labels: False to read images that are only to be predicted, whatever their labels say.
-        allow_bad: share of missing or unreadable files above which the manifest is refused.
         on_progress: called with the number of files checked and their total.
 
     Raises:
         DataError: the table cannot be read, is unclear or contradicts itself, or too many files are missing or bad.
     """
+    return read(find(root, reading, use_labels=use_labels), reading, on_progress=on_progress), None
+
+
+def find(root: Path | None, reading: Config = DEFAULT, *, use_labels: bool = True, wants_rest: bool = False) -> Listed:
+    """Return which images a manifest lists and what their labels say; none is opened.
+
+    Args:
+        root: the manifest file.
+        reading: what the user says about files and labels.
+        use_labels: whether labels are used.
+        wants_rest: whether to look for images that the manifest does not list, even if they are to be left out.
+
+    Raises:
+        DataError: the table cannot be read, or contradicts itself.
+    """
     if root is None:
         raise DataError("D01: the dataset 'manifest' needs the path of a CSV or Parquet file.")
-    rows = read_rows(root)
-    labels_given = _label_names([row.label if use_labels else None for row in rows])
-    names = settle_unclear(labels_given, unlabelled_names=unlabelled_names, category_names=category_names)
-    warn_of_alike(names)
-    folder = root.parent if image_root is None else Path(image_root)
-    present, file_names, problems = _find_files(folder, rows)
-    hint = f"Paths are relative to '{folder}'; change that with --set reading.image_root=FOLDER. "
-    refuse_if_many(problems, n_files=len(rows), allow_bad=allow_bad, hint=hint)
-
-    readable = keep_readable(folder, file_names, allow_bad=allow_bad, on_progress=on_progress)
-    images, hashes = readable.images, readable.content_hashes
-    kept = [present[index] for index in readable.kept]
-    names, contradictions = drop_contradictions([names[index] for index in kept], images.file_names, hashes)
-    labels, class_names = index_names(names)
-    split, group = [rows[index].split for index in kept], [rows[index].group for index in kept]
-    return Split(
-        name=root.stem,
-        images=images,
-        features_nvd=None,
-        labels=labels,
-        class_names=class_names,
-        table=image_table(images.file_names, hashes, split=split, group=group),
-        problems=(*problems, *readable.problems, *contradictions),
-    ), None
+    rows = read_rows(root, reading.column_of)
+    labels = _label_names([row.label if use_labels else None for row in rows])
+    folder = root.parent if reading.image_root is None else Path(reading.image_root)
+    places, file_names, missing = _find_files(folder, rows, follow_links=reading.follow_links)
+    is_rest_used = reading.rest == "unlabelled"
+    tree = walk(folder, follow_links=reading.follow_links) if is_rest_used or wants_rest else FileTree()
+    rest = sorted(set(images_among(folder, tree.file_names)[0]) - set(file_names))
+    n_more = len(rest) if is_rest_used else 0
+    nothing = [None] * n_more
+    return Listed(
+        # With the rest of the folder, the folder is what is sorted, and the table only says some labels.
+        name=folder.resolve().name if is_rest_used else root.stem,
+        folder=folder,
+        file_names=[*file_names, *rest[:n_more]],
+        labels=[*(labels[place] for place in places), *nothing],
+        splits=[*(rows[place].split for place in places), *nothing],
+        groups=[*(rows[place].group for place in places), *nothing],
+        problems=tree.problems if is_rest_used else (),
+        missing=missing,
+        not_listed=rest[n_more:],
+        hint=f"Paths are relative to '{folder}'; change that with --root FOLDER. ",
+    )
 
 
 def _label_names(texts: Sequence[str | None]) -> list[str | None]:
@@ -80,7 +92,7 @@ def _is_no_label(number: float) -> bool:
     return math.isnan(number) or number == -1
 
 
-def _find_files(folder: Path, rows: Sequence[Row]) -> tuple[list[int], list[str], list[Problem]]:
+def _find_files(folder: Path, rows: Sequence[Row], *, follow_links: bool) -> tuple[list[int], list[str], list[Problem]]:
     """Return which rows have a file inside the folder, its name as it is on disk, and the problems of the others."""
     if not folder.is_dir():
         raise no_such_path(folder, expected="folder")
@@ -91,7 +103,7 @@ def _find_files(folder: Path, rows: Sequence[Row]) -> tuple[list[int], list[str]
         name = _on_disk(folder, row.file_name)
         if name is None:
             problems.append(Problem(row.file_name, "D15", f"missing (line {row.line})"))
-        elif not (folder / name).resolve().is_relative_to(real_folder):
+        elif not follow_links and not (folder / name).resolve().is_relative_to(real_folder):
             problems.append(Problem(row.file_name, "D19", f"link leaves the folder (line {row.line})"))
         else:
             found[index] = name

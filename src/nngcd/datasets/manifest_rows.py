@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
 
 import pandas as pd
 
@@ -16,7 +18,9 @@ from nngcd.datasets.file_tree import no_such_path
 
 TABLE_EXTENSIONS = (".csv", ".tsv", ".parquet")
 SPREADSHEET_EXTENSIONS = (".xlsx", ".xls", ".ods")
-_REQUIRED = ("file_name", "label")
+_ROLES = ("file_name", "label", "split", "group")
+_REQUIRED = _ROLES[:2]
+Columns = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,12 @@ class Row:
     group: str | None = None
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_rows(path: Path, column_of: Mapping[str, str] | None = None) -> list[Row]:
     """Return the rows of a manifest, every file once.
+
+    Args:
+        path: the manifest.
+        column_of: what the columns are called, for each of `file_name`, `label`, `split` and `group`.
 
     Raises:
         DataError: no such file, wrong columns, a path that leaves the data folder, or rows that contradict each other.
@@ -42,7 +50,8 @@ def read_rows(path: Path) -> list[Row]:
         raise DataError(f"D17: '{path}' is a spreadsheet. Save it as CSV (UTF-8) and give that file.")
     is_parquet = path.suffix.lower() == ".parquet"
     try:
-        records = list(_parquet_records(path) if is_parquet else _csv_records(path))
+        columns = column_of or {role: role for role in _ROLES}
+        records = list(_parquet_records(path, columns) if is_parquet else _csv_records(path, columns))
     except csv.Error as error:
         raise DataError(f"D17: '{path}' cannot be read as CSV ({error}). Is a quote left open?") from None
     by_name: dict[str, Row] = {}
@@ -62,14 +71,15 @@ def read_rows(path: Path) -> list[Row]:
 Record = Mapping[str, str | None]
 
 
-def _csv_records(path: Path) -> Iterator[tuple[int, Record]]:
+def _csv_records(path: Path, columns: Columns) -> Iterator[tuple[int, Record]]:
     text = _decoded(path)
     header_line = text.partition("\n")[0]
     # The delimiter is the one that finds the columns; for the error message, the one that finds the most.
     splits = {mark: [name.strip() for name in next(csv.reader([header_line], delimiter=mark), [])] for mark in ",;\t"}
-    mark = max(splits, key=lambda mark: (set(_REQUIRED) <= set(splits[mark]), len(splits[mark])))
+    required = {columns[role] for role in _REQUIRED}
+    mark = max(splits, key=lambda mark: (required <= set(splits[mark]), len(splits[mark])))
     header = splits[mark]
-    _check_columns(header, path)
+    _check_columns(header, columns, path)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark)
     next(reader)
     end_of_previous = reader.line_num
@@ -84,7 +94,8 @@ def _csv_records(path: Path) -> Iterator[tuple[int, Record]]:
             )
         # Rows may be cut short where the last fields are empty.
         fields += [""] * (len(header) - len(fields))
-        yield line, {name: field if field.strip() else None for name, field in zip(header, fields, strict=True)}
+        by_name = {name: field if field.strip() else None for name, field in zip(header, fields, strict=True)}
+        yield line, {role: by_name.get(name) for role, name in columns.items()}
 
 
 def _decoded(path: Path) -> str:
@@ -95,24 +106,37 @@ def _decoded(path: Path) -> str:
         raise DataError(f"D17: '{path}' is not UTF-8 text. Save it as CSV (UTF-8).") from None
 
 
-def _parquet_records(path: Path) -> Iterator[tuple[int, Record]]:
+def _parquet_records(path: Path, columns: Columns) -> Iterator[tuple[int, Record]]:
     try:
         table = pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise DataError(f"D17: '{path}' cannot be read as Parquet ({error}).") from None
-    _check_columns([str(name) for name in table.columns], path)
-    names = [name for name in ("file_name", "label", "split", "group") if name in table.columns]
-    for row, values in enumerate(table[names].itertuples(index=False, name=None), start=1):
-        texts = (None if pd.isna(value) or not str(value).strip() else str(value) for value in values)
-        yield row, dict(zip(names, texts, strict=True))
+    except Exception as error:  # noqa: BLE001 (on broken files Arrow raises nearly anything)
+        raise DataError(f"D17: '{path}' cannot be read as Parquet ({_first_line(error)}).") from None
+    _check_columns([str(name) for name in table.columns], columns, path)
+    roles = [role for role, name in columns.items() if name in table.columns]
+    values_of = table[[columns[role] for role in roles]]
+    for row, values in enumerate(values_of.itertuples(index=False, name=None), start=1):
+        yield row, dict(zip(roles, (_text(value) for value in values), strict=True))
 
 
-def _check_columns(found: list[str], path: Path) -> None:
-    missing = [f"'{name}'" for name in _REQUIRED if name not in found]
+def _text(value: Any) -> str | None:  # noqa: ANN401 (a cell of a table)
+    """Return a cell as text, None where it is empty."""
+    # Only a single value can be missing; of a list, pandas would tell it for every element.
+    is_missing = pd.api.types.is_scalar(value) and pd.isna(value)
+    return None if is_missing or not str(value).strip() else str(value)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+
+
+def _check_columns(found: list[str], columns: Columns, path: Path) -> None:
+    missing = [role for role in _REQUIRED if columns[role] not in found]
     if missing:
+        names = " and ".join(f"'{columns[role]}'" for role in missing)
+        example = ",".join(f"{role}={name}" for role, name in zip(_REQUIRED, [*found, "...", "..."], strict=False))
         raise DataError(
-            f"D17: no column {' and '.join(missing)} in '{path}' (found: {', '.join(found)}). Rename the columns to "
-            f"file_name,label[,split,group]; leave label empty where an image has none."
+            f"D17: no column {names} in '{path}' (found: {', '.join(found)}). Say which they are, for example "
+            f"--columns {shlex.quote(example)}, or rename them; leave the label empty where an image has none."
         )
 
 
