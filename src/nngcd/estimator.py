@@ -18,6 +18,7 @@ from nngcd.core.progress import Progress
 from nngcd.datasets import open_dataset, open_images
 from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.split import Split
+from nngcd.image_table import ImageTable
 from nngcd.pipeline import fit
 from nngcd.prediction import features_of, predict_with
 from nngcd.report import MAX_IMAGES, findings_from_fit, write_report
@@ -25,7 +26,7 @@ from nngcd.results import category_table, result_table
 from nngcd.settings import resolve, to_values
 from nngcd.training.model import Model
 
-Source = ArrayLike | Split | str | Path
+Source = ArrayLike | ImageTable | Split | str | Path
 
 
 class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
@@ -83,7 +84,7 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         """Learn the categories.
 
         Args:
-            X: features (n, d), images as uint8 (n, h, w[, 3]), a `Split`, or a path as for `nngcd fit`.
+            X: features (n, d), images as uint8 (n, h, w[, 3]), an `ImageTable`, a `Split`, or a path as for `nngcd fit`.
             y: labels of any kind, with -1, None, NaN or "" for unlabelled; only with arrays.
         """
         split = _as_split(X, y)
@@ -178,6 +179,8 @@ def _as_images(X: Source) -> Split:  # noqa: N803 (as scikit-learn)
 
 
 def _as_split(X: Source, y: ArrayLike | None) -> Split:  # noqa: N803 (as scikit-learn)
+    if isinstance(X, ImageTable):
+        X = X.split
     if isinstance(X, (Split, str, Path)):
         if y is not None:
             raise DataError("y goes with arrays only; a folder, table or Split brings its own labels.")

@@ -11,7 +11,21 @@ from typing import Annotated, NoReturn
 import typer
 
 from nngcd import __version__
-from nngcd.cli import bench, compare, data, demo, doctor, estimate_k, evaluate, figures, fit, predict, report, study
+from nngcd.cli import (
+    bench,
+    check,
+    compare,
+    data,
+    demo,
+    doctor,
+    estimate_k,
+    evaluate,
+    figures,
+    fit,
+    predict,
+    report,
+    study,
+)
 from nngcd.cli.display import ERRORS, warn
 from nngcd.core.errors import TrainingError, UserError
 
@@ -26,9 +40,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (
-    demo.demo, fit.fit, report.report, predict.predict, estimate_k.estimate_k, evaluate.evaluate, compare.compare,
-    figures.figures, bench.bench, study.study, doctor.doctor,
-):  # fmt: skip
+    demo.demo,
+    check.check,
+    fit.fit,
+    report.report,
+    predict.predict,
+    estimate_k.estimate_k,
+    evaluate.evaluate,
+    compare.compare,
+    figures.figures,
+    bench.bench,
+    study.study,
+    doctor.doctor,
+):
     app.command()(command)
 app.add_typer(data.app, name="data")
 

@@ -12,7 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from nngcd.cli import options
-from nngcd.cli.display import progress_display, reading, say, say_json
+from nngcd.cli.display import progress_display, say, say_json
+from nngcd.cli.display import reading as reading_shown
+from nngcd.cli.reading_options import as_typed, takes_reading
 from nngcd.cli.words import k_words
 from nngcd.core.errors import ConfigError
 
@@ -21,6 +23,7 @@ METHOD_HELP = "auto, pairs, accuracy (GCD), hold-out (CiPR) or silhouette (uses 
 OUT_HELP = "Folder for k.json and k.svg. (default: runs/NAME-k, or estimate-k in RUN)"
 
 
+@takes_reading
 def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     data: DataOrRun,
     dataset: options.Dataset = None,
@@ -36,6 +39,7 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     cache: options.Cache = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
+    reading: dict[str, Any] | None = None,
 ) -> None:
     """Estimate how many categories there are, known and new together; no image is sorted.
 
@@ -53,19 +57,22 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     of_images = {"dataset": dataset, "backbone": backbone, "weights": weights, "image_size": image_size,
                  "device": device, "workers": workers}  # fmt: skip
     chosen = {name: value for name, value in of_images.items() if value is not None}
-    settings = resolve({"data": data, "seed": seed, "k": range_, **chosen})
+    typed = as_typed(reading or {})
+    settings = resolve({"data": data, "seed": seed, "k": range_, "reading": reading or {}, **chosen})
     if settings.k_range and settings.k_range[0] == settings.k_range[1]:
         raise ConfigError("--range", range_, "must be a range such as 20..60")
     is_run = RunFolder(Path(data)).environment.is_file()
-    if is_run and (given := as_flags(chosen | ({"cache": cache} if cache else {}))):
-        raise ConfigError(given[0], given[1], "is for images; a run brings its own features")
+    if is_run and (given := as_flags(chosen | ({"cache": cache} if cache else {})) + typed):
+        raise ConfigError(given[0], " ".join(given[1:2]), "is for images; a run brings its own features")
     with progress_display(is_quiet=quiet or json) as progress:
         if is_run:
             with made_folder(out or Path(data) / "estimate-k") as out:
                 found = estimate_of_run(RunFolder.open(Path(data)), settings, method=way, progress=progress)
                 write_estimate(out, found)
         else:
-            split, _ = open_dataset(data, dataset=dataset, reading=settings.reading, on_progress=reading(progress))
+            split, _ = open_dataset(
+                data, dataset=dataset, reading=settings.reading, on_progress=reading_shown(progress)
+            )
             with made_folder(out or Path("runs") / f"{split.name}-k") as out:
                 cache = cache or out.parent / ".nngcd-cache"
                 found = estimate_of_images(split, settings, method=way, cache=cache, progress=progress)
@@ -76,7 +83,7 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     say()
     for line in k_words(found.k, asdict(found)):
         say(line)
-    what = ["--config", str(Path(data) / "config.yaml")] if is_run else [data, *as_flags(chosen)]
+    what = ["--config", str(Path(data) / "config.yaml")] if is_run else [data, *as_flags(chosen), *typed]
     if is_run:
         say("The run's features were trained to fall into its own number of clusters: the estimate leans towards that.")
     say(f"\nCurve and numbers:  {out / 'k.svg'}, {out / 'k.json'}")

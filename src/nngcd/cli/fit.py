@@ -8,11 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from nngcd.cli import options
+from nngcd.cli.reading_options import as_typed, takes_reading
 from nngcd.core.errors import ConfigError
 
 VIEWS_HELP = "Random views kept of each image, or new ones every epoch. (default: quick 2, normal 10, full online)"
 
 
+@takes_reading
 def fit(  # noqa: PLR0913 (one parameter per flag)
     data: options.OptionalData = None,
     dataset: options.Dataset = None,
@@ -37,6 +39,7 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
+    reading: dict[str, Any] | None = None,
 ) -> None:
     """Sort the images of DATA into known and new categories.
 
@@ -52,12 +55,13 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     flags = {
         "data": data, "dataset": dataset, "k": k, "method": method, "effort": effort, "preset": preset,
         "backbone": backbone, "weights": weights, "image_size": image_size, "seed": seed, "device": device,
-        "workers": workers, "views": _views(views_per_image, bank_size),
+        "workers": workers, "views": _views(views_per_image, bank_size), "reading": reading or None,
     }  # fmt: skip
     if resume:
         others = {**flags, "views-per-image": views_per_image, "bank-size": bank_size, "out": out,
                   "config": config_file, "set": assignments}  # fmt: skip
-        others.pop("views")
+        del others["views"], others["reading"]
+        others |= {flag.removeprefix("--"): True for flag in as_typed(reading or {})[:1]}
         for name, value in others.items():
             if value is not None:
                 reason = f"continues a run as it is; leave out {'DATA' if name == 'data' else '--' + name}"

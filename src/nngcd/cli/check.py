@@ -1,0 +1,86 @@
+"""`nngcd check`: read everything, change nothing, and say what is odd before the long work begins."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from nngcd.cli import options
+from nngcd.cli.display import progress_display, say, say_json
+from nngcd.cli.display import reading as reading_shown
+from nngcd.cli.reading_options import as_typed, takes_reading
+from nngcd.core.errors import ConfigError, DataError
+
+OUT_HELP = "Folder for summary.json, problems.csv and duplicates.csv. (default: DATA.check beside DATA)"
+TIMES_HELP = "Measure how long a fit would take (some seconds)."
+
+
+@takes_reading
+def check(  # noqa: PLR0913 (one parameter per flag)
+    data: options.Data,
+    dataset: options.Dataset = None,
+    out: Annotated[Path | None, typer.Option(help=OUT_HELP)] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit code 3 if there is any problem.")] = False,
+    times: Annotated[bool, typer.Option(help=TIMES_HELP)] = True,
+    backbone: options.Backbone = None,
+    device: options.Device = "auto",
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    reading: dict[str, Any] | None = None,
+) -> None:
+    """Look at all images of DATA before sorting them: counts, unreadable files, duplicates, labels that look wrong.
+
+    Nothing is changed. Exit code 3 when `nngcd fit` would refuse the data, or, with --strict, if there is any problem.
+
+    Example:  nngcd check my_images/
+    """
+    # Imported here: pandas takes its time, and `nngcd --help` should not wait for it.
+    from nngcd.core.config import build
+    from nngcd.datasets.checking import check_data
+    from nngcd.datasets.reading import Config
+
+    folder = _out_folder(data, out)
+    with progress_display(is_quiet=quiet or json) as progress:
+        chosen = build(Config, reading or {})
+        report = check_data(data, dataset=dataset, reading=chosen, on_progress=reading_shown(progress))
+        report = dataclasses.replace(report, flags=(*_named("--dataset", dataset), *as_typed(reading or {})))
+        if times and report.split is not None and report.split.images is not None:
+            from nngcd.effort_times import with_times
+
+            report = with_times(report, backbone=backbone, device=device)
+    report.write(folder)
+    if json:
+        say_json({"out": str(folder), **report.to_json()})
+    else:
+        say(str(report))
+        say(f"Every file by name:  {folder / 'problems.csv'}, {folder / 'duplicates.csv'}")
+    if not report.is_ready or (strict and report.has_problems):
+        raise typer.Exit(DataError.exit_code)
+
+
+def _named(flag: str, value: str | None) -> tuple[str, ...]:
+    return (flag, value) if value else ()
+
+
+def _out_folder(data: str, out: Path | None) -> Path:
+    """Return where the report goes: never into the data, which it must not change."""
+    path = Path(data)
+    if not path.exists():
+        return out or Path(f"{path.name}.check")
+    folder = out or path.resolve().with_name(f"{path.resolve().stem if path.is_file() else path.resolve().name}.check")
+    if path.is_dir() and folder.resolve().is_relative_to(path.resolve()):
+        raise ConfigError("--out", str(out), f"lies inside '{data}', which is not to be changed; choose another place")
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError("--out", str(folder), "is a file")
+    return folder if out else _relative(folder)
+
+
+def _relative(path: Path) -> Path:
+    """Return the path as a person would type it from here, if that is short."""
+    try:
+        return path.relative_to(Path.cwd())
+    except ValueError:
+        return path

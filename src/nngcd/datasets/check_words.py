@@ -1,0 +1,82 @@
+"""The report of `nngcd check` in plain words."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from nngcd.datasets.findings import Finding, count
+
+if TYPE_CHECKING:
+    from nngcd.datasets.checking import Report
+
+
+def report_words(report: Report) -> list[str]:
+    """Return the report line by line: counts, what is odd, whether it can be sorted, what to type next."""
+    lines = [f"{report.data}  {count(report.n_files, 'file')}"]
+    lines += [f"  {'images readable':<16} {report.n_images:>9,}"]
+    lines += [f"  {'labelled':<16} {report.n_labelled:>9,}{_categories(report.category_sizes)}"]
+    lines += [f"  {'unlabelled':<16} {report.n_unlabelled:>9,}"]
+    problems = [finding for finding in report.findings if finding.severity != "note"]
+    notes = [finding for finding in report.findings if finding.severity == "note"]
+    for title, findings in (("Problems", problems), ("Notes", notes)):
+        if findings:
+            lines += ["", title, *(line for finding in findings for line in _lines(finding))]
+    lines += ["", *_verdict(report)]
+    return lines
+
+
+def _categories(sizes: dict[str, int]) -> str:
+    if not sizes:
+        return ""
+    smallest, largest = min(sizes, key=lambda name: sizes[name]), max(sizes, key=lambda name: sizes[name])
+    found = f"  in {count(len(sizes), 'category', 'categories')}"
+    if len(sizes) == 1:
+        return f"{found} ({smallest})"
+    return f"{found} (smallest: {smallest} {sizes[smallest]:,}, largest: {largest} {sizes[largest]:,})"
+
+
+def _lines(finding: Finding) -> list[str]:
+    effect = f"{finding.effect}   change: {finding.flags}" if finding.flags else finding.effect
+    return [f"  {finding.code}  {finding.what}", f"       {effect}"]
+
+
+def _verdict(report: Report) -> list[str]:
+    command = shlex.join(["nngcd", "fit", report.data, *report.flags])
+    if not report.is_ready:
+        stops = [finding for finding in report.findings if finding.severity == "stop"]
+        reason = [] if stops else [f"  {report.refusal}"]
+        again = shlex.join(["nngcd", "check", report.data, *report.flags])
+        return ["Not ready: what stops a fit stands first above." if stops else "Not ready:", *reason,
+                f"Next:  {_way_out(report, stops, again)}"]  # fmt: skip
+    lines = [f"Ready.{_times(report)}"]
+    if report.timing:
+        lines.append(f"  ({report.timing})")
+    return [*lines, f"Next:  {command}"]
+
+
+def _way_out(report: Report, stops: list[Finding], command: str) -> str:
+    first = stops[0] if stops else None
+    if first is not None and first.code == "D08":
+        return f"{command} {first.flags.split(' or ')[0]}   (or {first.flags.split(' or ')[1]})"
+    if first is not None and first.code in ("D03", "D15", "D20"):
+        n_bad = sum(len(finding.files) for finding in stops if finding.code == first.code)
+        share = -(-100 * n_bad // max(report.n_images + n_bad, 1)) / 100
+        return f"repair or remove the files, or go on without them:  {command} --allow-bad {share}"
+    return f"when that is done:  {command}"
+
+
+def _times(report: Report) -> str:
+    if not report.seconds:
+        return ""
+    return "  Estimated time of a fit here:  " + ",  ".join(
+        f"{effort} about {_duration(seconds)}" for effort, seconds in report.seconds.items()
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(round(seconds), 1)} s"
+    if seconds < 90 * 60:
+        return f"{round(seconds / 60)} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 72 * 3600 else f"{seconds / 86400:.0f} days"

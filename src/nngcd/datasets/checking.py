@@ -1,0 +1,211 @@
+"""The report of `nngcd check`: what the data are, what is odd about them, and whether `nngcd fit` will take them."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nngcd.core.errors import DataError
+from nngcd.core.files import write_json, write_table
+from nngcd.datasets import folder, locate, manifest, open_dataset
+from nngcd.datasets.check_words import report_words
+from nngcd.datasets.file_findings import about_files
+from nngcd.datasets.findings import Finding, Seen
+from nngcd.datasets.image_files import FileCheck, Progress, check_files
+from nngcd.datasets.label_findings import about_labels
+from nngcd.datasets.labels import find_contradictions, unclear_names
+from nngcd.datasets.listed import Listed, read, settled_names
+from nngcd.datasets.reading import Config
+from nngcd.datasets.split import Problem, Split
+
+PROBLEM_COLUMNS = ("file_name", "code", "severity", "reason")
+_ORDER = ("stop", "warning", "note")
+COPY_COLUMNS = ("group", "file_name", "label", "has_conflict")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Report:
+    """What was found out about some data; nothing was changed. Printed, it is what `nngcd check` says.
+
+    Args:
+        data: what was checked.
+        n_files: files looked at, images and others.
+        n_images: images that can be read.
+        category_sizes: the number of labelled images of each known category.
+        findings: what is odd, what stops a fit first.
+        duplicates: one row per file whose exact content occurs more than once.
+        refusal: why a fit would refuse the data; None when it would take them.
+        split: what a fit would get, None when it would refuse.
+        seconds: estimated seconds of a fit by effort, where that was asked for.
+        timing: how these were estimated.
+        flags: what was said about reading, as it is typed.
+    """
+
+    data: str
+    n_files: int
+    n_images: int
+    category_sizes: dict[str, int]
+    findings: tuple[Finding, ...] = ()
+    duplicates: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(COPY_COLUMNS)), repr=False)
+    refusal: str | None = None
+    split: Split | None = field(default=None, repr=False)
+    seconds: dict[str, float] | None = None
+    timing: str = ""
+    flags: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(report_words(self))
+
+    @property
+    def n_labelled(self) -> int:
+        """Images that carry a label."""
+        return sum(self.category_sizes.values())
+
+    @property
+    def n_unlabelled(self) -> int:
+        """Images to be sorted."""
+        return self.n_images - self.n_labelled
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `nngcd fit` would take the data as they are."""
+        return self.refusal is None
+
+    @property
+    def has_problems(self) -> bool:
+        """Whether there is anything that should be looked at; what is only counted is none."""
+        return not self.is_ready or any(finding.severity != "note" for finding in self.findings)
+
+    @property
+    def problems(self) -> pd.DataFrame:
+        """One row per file and thing found in it: file_name, code, severity, reason."""
+        rows = [
+            (problem.file_name, finding.code, finding.severity, problem.reason)
+            for finding in self.findings
+            for problem in finding.files
+        ]
+        return pd.DataFrame(rows, columns=list(PROBLEM_COLUMNS))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as plain values, without the lists of files."""
+        return {
+            "data": self.data,
+            "is_ready": self.is_ready,
+            "refusal": self.refusal,
+            "n_files": self.n_files,
+            "n_images": self.n_images,
+            "n_labelled": self.n_labelled,
+            "n_unlabelled": self.n_unlabelled,
+            "categories": self.category_sizes,
+            "n_duplicate_groups": int(self.duplicates["group"].nunique()),
+            "n_conflicting_groups": int(self.duplicates.groupby("group")["has_conflict"].any().sum()),
+            "findings": [
+                {"code": f.code, "severity": f.severity, "what": f.what, "effect": f.effect, "flags": f.flags,
+                 "n_files": len(f.files)} for f in self.findings
+            ],
+            "seconds": self.seconds,
+            "timing": self.timing,
+        }  # fmt: skip
+
+    def write(self, out: Path) -> None:
+        """Write summary.json, problems.csv and duplicates.csv into a folder, each whole or not at all."""
+        write_table(out / "problems.csv", self.problems)
+        write_table(out / "duplicates.csv", self.duplicates)
+        write_json(out / "summary.json", self.to_json())
+
+
+def check_data(
+    data: str,
+    *,
+    dataset: str | None = None,
+    reading: Config | None = None,
+    on_progress: Progress | None = None,
+) -> Report:
+    """Return the report on a folder, table, array file or dataset; every image is read, and none is changed.
+
+    Raises:
+        DataError: there is nothing to check: no such folder, no images in it, a table that cannot be read.
+    """
+    name, root, reading = locate(data, dataset, reading)
+    if name not in ("folder", "manifest"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return check_split(open_dataset(data, dataset=dataset, reading=reading, on_progress=on_progress)[0], data)
+    found = folder.find(root, reading) if name == "folder" else manifest.find(root, reading, wants_rest=True)
+    checks = check_files(found.folder, found.file_names, decoding=reading.decoding, on_progress=on_progress)
+    return check_listed(found, reading, checks, data=data)
+
+
+def check_listed(listed: Listed, reading: Config, checks: tuple[FileCheck, ...], *, data: str) -> Report:
+    """Return the report on what a folder or table lists, of which every file has been looked at."""
+    seen = Seen(listed, reading, checks, _names(listed, reading))
+    findings = sorted([*about_files(seen), *about_labels(seen)], key=lambda finding: _ORDER.index(finding.severity))
+    split, refusal = None, next((f"{f.code}: {f.what}: {f.effect}." for f in findings if f.severity == "stop"), None)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            split = read(listed, reading, checks=checks)
+    except DataError as error:
+        refusal = str(error)
+    return Report(
+        data=data,
+        n_files=len(listed.file_names) + len(listed.ignored),
+        n_images=sum(check.facts is not None for check in checks),
+        category_sizes=_sizes(seen),
+        findings=tuple(findings),
+        duplicates=_duplicates(seen),
+        refusal=refusal,
+        split=split if refusal is None else None,
+    )
+
+
+def _names(listed: Listed, reading: Config) -> list[str | None]:
+    """Return the category of each image as `fit` would see it, were all unclear names categories."""
+    renamed = [None if label is None else reading.name_of.get(label, label) for label in listed.labels]
+    unclear = tuple(set(unclear_names(renamed)) - set(reading.unlabelled_names))
+    return settled_names(listed.labels, dataclasses.replace(reading, category_names=unclear))
+
+
+def _sizes(seen: Seen) -> dict[str, int]:
+    """Return how many images each category has for a fit, which uses what carries two labels as unlabelled."""
+    rows = list(seen.readable)
+    names, _ = find_contradictions([row[1] for row in rows], [row[0] for row in rows], [row[2] for row in rows])
+    return dict(sorted(Counter(name for name in names if name is not None).items()))
+
+
+def _duplicates(seen: Seen) -> pd.DataFrame:
+    rows = [(content, file_name, name) for file_name, name, content, _ in seen.readable]
+    table = pd.DataFrame(rows, columns=["content", "file_name", "label"])
+    table = table[table.duplicated("content", keep=False)]
+    n_names = table.groupby("content")["label"].transform("nunique") if len(table) else pd.Series(dtype="int64")
+    table = table.assign(group=1 + pd.factorize(table["content"])[0], has_conflict=n_names > 1)
+    return table.sort_values(["group", "file_name"])[list(COPY_COLUMNS)].reset_index(drop=True)
+
+
+def check_split(split: Split, data: str) -> Report:
+    """Return the report on data that are no files of the user: arrays, digits, benchmarks."""
+    names = np.array([*split.class_names, ""], dtype=object)[split.labels]
+    sizes = Counter(str(name) for name in names if name)
+    by_code: dict[str, list[Problem]] = {}
+    for problem in split.problems:
+        by_code.setdefault(problem.code, []).append(problem)
+    findings = tuple(
+        Finding(
+            code=code, severity="warning", files=tuple(problems), effect="left out",
+            what=f"{len(problems):,} files, first '{problems[0].file_name}': {problems[0].reason}",
+        )
+        for code, problems in by_code.items()
+    )  # fmt: skip
+    is_labelled = split.n_labelled == len(split)
+    refusal = f"D06: all {len(split):,} images are labelled; nothing to sort." if is_labelled else None
+    return Report(
+        data=data, n_files=len(split) + len(split.problems), n_images=len(split),
+        category_sizes=dict(sorted(sizes.items())), findings=findings, refusal=refusal, split=split,
+    )  # fmt: skip

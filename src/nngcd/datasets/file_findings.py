@@ -1,0 +1,153 @@
+"""Files that cannot be used, are left out, or hold odd images."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from nngcd.datasets.file_tree import LEAVES
+from nngcd.datasets.findings import Finding, Seen, count, quoted, those
+from nngcd.datasets.folder import endings
+from nngcd.datasets.split import Problem
+
+TINY_SIDE, EXTREME_RATIO = 16, 20
+_FORMATS = {
+    ".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".tif": "TIFF", ".tiff": "TIFF", ".bmp": "BMP", ".webp": "WEBP",
+    ".gif": "GIF", ".ppm": "PPM", ".pgm": "PPM", ".pbm": "PPM",
+}  # fmt: skip
+_MODE_WORDS = {"L": "greyscale", "1": "black and white", "P": "palette", "RGBA": "with transparency",
+               "LA": "with transparency", "PA": "with transparency"}  # fmt: skip
+
+
+def about_files(seen: Seen) -> Iterator[Finding]:
+    """Give what there is to say about files and the images in them."""
+    for maker in (_unreadable, _left_out, _shapes, _modes, _extensions):
+        yield from maker(seen)
+
+
+def _unreadable(seen: Seen) -> Iterator[Finding]:
+    named = zip(seen.listed.file_names, seen.checks, strict=True)
+    bad = [Problem(name, check.code, check.reason) for name, check in named if check.reason is not None]
+    n_files = len(seen.listed.file_names)
+    for code, what in (("D03", "cannot be read"), ("D20", "are too large"), ("D15", "have vanished")):
+        files = tuple(problem for problem in bad if problem.code == code)
+        if not files:
+            continue
+        reasons = Counter(problem.reason for problem in files)
+        why = ", ".join(f"{number:,} {reason}" for reason, number in reasons.most_common(5))
+        is_too_many = len(bad) > seen.reading.allow_bad * n_files or len(bad) == n_files
+        yield Finding(
+            code=code,
+            severity="stop" if is_too_many else "warning",
+            what=f"{count(len(files), 'file')} {what if len(files) > 1 else _singular(what)}: {why}",
+            effect=f"more than {seen.reading.allow_bad:.0%} stops a fit" if is_too_many else "left out",
+            flags="--max-pixels 2e9 (if you trust the source)" if code == "D20" else "",
+            files=files,
+        )
+
+
+def _singular(verb: str) -> str:
+    return verb.replace("are ", "is ").replace("have ", "has ")
+
+
+def _left_out(seen: Seen) -> Iterator[Finding]:
+    listed = seen.listed
+    if missing := tuple(problem for problem in listed.missing if problem.code == "D15"):
+        n_rows = len(listed.file_names) + len(listed.missing)
+        is_too_many = len(listed.missing) > seen.reading.allow_bad * n_rows
+        first = missing[0]
+        yield Finding(
+            code="D15",
+            severity="stop" if is_too_many else "warning",
+            what=f"{len(missing):,} of {count(n_rows, 'row')} point to missing files, first '{first.file_name}', "
+            f"{first.reason}",
+            effect=f"paths are relative to '{listed.folder}'",
+            flags="--root FOLDER",
+            files=missing,
+        )
+    links = tuple(problem for problem in (*listed.problems, *listed.missing) if problem.code == "D19")
+    if links:
+        n_leaving = sum(problem.reason.startswith(LEAVES) for problem in links)
+        yield Finding(
+            code="D19", severity="warning", effect="left out", files=links,
+            what=f"{count(len(links), 'link')} not followed, first '{links[0].file_name}' ({links[0].reason})",
+            flags="--follow-links" if n_leaving else "",
+        )  # fmt: skip
+    by_code = {code: tuple(p for p in listed.problems if p.code == code) for code in ("D27", "D29")}
+    if files := by_code["D27"]:
+        yield Finding(
+            code="D27", severity="warning", what=f"{count(len(files), 'name')} cannot be written in UTF-8",
+            effect="left out; rename them", files=files,
+        )  # fmt: skip
+    if files := by_code["D29"]:
+        names = [problem.file_name for problem in files]
+        yield Finding(
+            code="D29", severity="note", effect="ignored", files=files,
+            what=f"{count(len(files), 'empty category folder')}: {quoted(names)}",
+        )  # fmt: skip
+    if ignored := seen.listed.ignored:
+        files = tuple(Problem(name, "D28", "not an image by its name") for name in ignored)
+        yield Finding(
+            code="D28", severity="note", what=f"{count(len(ignored), 'other file')}: {endings(ignored)}",
+            effect="not images by their names; ignored", files=files,
+        )  # fmt: skip
+
+
+def _shapes(seen: Seen) -> Iterator[Finding]:
+    tiny = those(seen, lambda facts: min(facts.width, facts.height) < TINY_SIDE, "D21")
+    extreme = those(seen, lambda facts: max(facts.width, facts.height) > EXTREME_RATIO * min(facts.width, facts.height)
+                     and min(facts.width, facts.height) >= TINY_SIDE, "D21")  # fmt: skip
+    blank = those(seen, lambda facts: facts.is_blank, "D24", "of one colour")
+    for files, what, effect in (
+        (tiny, f"smaller than {TINY_SIDE} pixels", "used, but results are unreliable"),
+        (extreme, f"more than {EXTREME_RATIO} times as long as wide", "used, but only the middle is seen"),
+        (blank, "of one colour only", "used, but there is nothing to see"),
+    ):
+        if files:
+            yield Finding(
+                code=files[0].code, severity="warning", files=files, effect=effect,
+                what=f"{count(len(files), 'image')} {what}, first '{files[0].file_name}'",
+            )  # fmt: skip
+
+
+def _modes(seen: Seen) -> Iterator[Finding]:
+    deep = those(seen, lambda facts: facts.mode.startswith(("I", "F")), "D24")
+    is_fixed = seen.reading.grey16 != "per-image"
+    scale = (
+        f"scaled by {seen.reading.grey16}"
+        if is_fixed
+        else "scaled image by image, from the darkest to the lightest value"
+    )
+    other = those(seen, lambda facts: facts.mode != "RGB" and not facts.mode.startswith(("I", "F")), "D23")
+    by_mode: Counter[str] = Counter()
+    for problem in other:
+        by_mode[_MODE_WORDS.get(mode := problem.reason.split()[-1], mode)] += 1
+    modes = ", ".join(f"{number:,} {mode}" for mode, number in by_mode.most_common())
+    for files, what, effect, flags in (
+        (deep, "of 16 bits or more", scale, "" if is_fixed else "--grey16 fixed:0-4095"),
+        (other, f"not plain RGB ({modes})", "converted; transparent parts become white", ""),
+        (those(seen, lambda facts: facts.is_rotated, "D22", "rotated by its EXIF tag"),
+         "with an EXIF rotation", "turned upright", ""),
+        (those(seen, lambda facts: facts.has_frames, "D25", "several frames"),
+         "with several frames or pages", "the first is used", ""),
+    ):  # fmt: skip
+        if files:
+            yield Finding(
+                code=files[0].code, severity="note", what=f"{count(len(files), 'image')} {what}",
+                effect=effect, flags=flags, files=files,
+            )  # fmt: skip
+
+
+def _extensions(seen: Seen) -> Iterator[Finding]:
+    wrong = tuple(
+        Problem(file_name, "D26", f"is {facts.format}")
+        for file_name, _, _, facts in seen.readable
+        if _FORMATS.get(PurePosixPath(file_name).suffix.lower()) != facts.format.replace("MPO", "JPEG")
+    )
+    if wrong:
+        yield Finding(
+            code="D26", severity="note", effect="read by content", files=wrong,
+            what=f"{count(len(wrong), 'image')} with another or no extension, first '{wrong[0].file_name}' "
+            f"{wrong[0].reason}",
+        )  # fmt: skip

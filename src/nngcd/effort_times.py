@@ -1,0 +1,128 @@
+"""How long a fit would take on this machine: a few images and steps are really computed, and counted up."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable
+
+import torch
+
+from nngcd.backbones.backbone import Backbone
+from nngcd.core.device import choose_device, choose_precision, choose_workers
+from nngcd.core.errors import ResourceError
+from nngcd.datasets.checking import Report
+from nngcd.datasets.split import Split
+from nngcd.loading import ViewDataset
+from nngcd.methods.contract import Moment
+from nngcd.settings import Settings, resolve
+from nngcd.training.extraction import run_trunk
+from nngcd.training.learner import Learner
+from nngcd.training.model import Blueprint, Model, build_backbone, move
+
+N_READ, N_VIEWS, N_STEP = 8, 8, 32
+"""Images that are read, views that pass the trunk, images of a training step: enough for an estimate in seconds."""
+LONG = 1.0
+CATEGORIES_PER_KNOWN = 2
+"""Only for the size of the head that is timed; it hardly matters."""
+
+
+def with_times(report: Report, *, backbone: str | None = None, device: str = "auto") -> Report:
+    """Return the report with the estimated seconds of a fit by effort; without, where the backbone cannot be had."""
+    if report.split is None or report.split.images is None:
+        return report
+    chosen = {"device": device} | ({"backbone": backbone} if backbone else {})
+    try:
+        # Efforts normal and full train the same part of the backbone.
+        costs = {effort: _costs(report.split, resolve({"effort": effort, **chosen})) for effort in ("quick", "normal")}
+    except ResourceError as error:
+        return dataclasses.replace(report, timing=f"no estimate of the time: {error}")
+    seconds = {
+        effort: len(report.split) * _seconds(costs[cost], resolve({"effort": effort, **chosen}))
+        for effort, cost in (("quick", "quick"), ("normal", "normal"), ("full", "normal"))
+    }
+    where = f"{os.cpu_count()} cores, {choose_device(device).type}, as busy as it is now"
+    how = f"rough: measured on {where}, with {N_READ} of the images and a few steps; K not included"
+    return dataclasses.replace(report, seconds=seconds, timing=how)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Costs:
+    """Seconds per image."""
+
+    read: float
+    """To read an image and make a view of it."""
+    trunk: float
+    """One view in the frozen trunk."""
+    step: float
+    """One training step."""
+
+
+def _seconds(costs: Costs, settings: Settings) -> float:
+    """Return the seconds of a whole fit per image: views are made once, or in every epoch."""
+    epochs, n_kept = settings.training.epochs, settings.views.n_kept
+    if n_kept is None:
+        return epochs * (costs.read + 2 * costs.trunk + costs.step)
+    return costs.read + (1 + n_kept) * costs.trunk + epochs * costs.step
+
+
+def _costs(split: Split, settings: Settings) -> Costs:
+    device = choose_device(settings.device)
+    blueprint = Blueprint(
+        backbone=settings.backbone, effort=settings.effort, tail_blocks=settings.tail_blocks,
+        image_size=settings.image_size or split.image_size, method=settings.method,
+        loss=dataclasses.asdict(settings.loss), n_features=None,
+        n_clusters=max(10, CATEGORIES_PER_KNOWN * split.n_old), n_old=split.n_old,
+    )  # fmt: skip
+    backbone = move(build_backbone(blueprint), device, choose_precision(settings.precision, device))
+    model = Model.assemble(blueprint, backbone, seed=0)
+    return Costs(_read_seconds(split, backbone), _trunk_seconds(backbone), _step_seconds(model))
+
+
+def _read_seconds(split: Split, backbone: Backbone) -> float:
+    """Return the seconds to read an image and make its views, by all readers together."""
+    assert split.images is not None
+    rows = torch.linspace(0, len(split) - 1, min(N_READ, len(split))).long().tolist()
+    dataset = ViewDataset(
+        split.images, backbone.preprocessing, seed=0, n_random=2, may_flip=split.may_flip, purpose="timing"
+    )
+    return _timed(lambda: [dataset[row] for row in rows]) / len(rows) / max(1, choose_workers(None))
+
+
+def _trunk_seconds(backbone: Backbone) -> float:
+    """Return the seconds of one view in the frozen trunk."""
+    side = backbone.preprocessing.image_size
+    views = torch.zeros(N_VIEWS, 3, side, side, dtype=torch.uint8)
+    return _timed(lambda: run_trunk(backbone, views).cpu()) / N_VIEWS
+
+
+def _step_seconds(model: Model) -> float:
+    """Return the seconds of a training step per image."""
+    if not model.method.trains:
+        return 0.0
+    side = model.backbone.preprocessing.image_size
+    hidden = run_trunk(model.backbone, torch.zeros(1, 3, side, side, dtype=torch.uint8))
+    hidden_vb = hidden[None].expand(2, N_STEP, *hidden.shape[1:]) + torch.rand(2, N_STEP, *[1] * (hidden.ndim - 1)).to(
+        hidden.device
+    )
+    image_b = torch.arange(N_STEP, device=hidden.device)
+    labels_b = torch.where(image_b % 2 == 0, 0, -1) if model.blueprint.n_old else torch.full_like(image_b, -1)
+    learner = Learner(model.backbone.tail, model.method)
+
+    def step() -> None:
+        terms = learner(hidden_vb, labels_b, image_b, N_STEP, Moment(0, 1, 0, 1))
+        torch.autograd.backward(torch.stack(list(terms.values())).sum())
+
+    return _timed(step) / N_STEP
+
+
+def _timed(call: Callable[[], object]) -> float:
+    """Return the seconds of a second call, the first one pays for what is set up once; where that is long, its own."""
+    for _ in range(2):
+        started = time.perf_counter()
+        call()
+        seconds = time.perf_counter() - started
+        if seconds > LONG:
+            break
+    return seconds
