@@ -18,7 +18,7 @@ __all__ = ["CategoryDiscovery", "ImageTable", "__version__"]
 
 
 def __getattr__(name: str) -> object:
-    """Import the public names when they are first asked for: torch takes seconds to import, and `nngcd --help` needs none."""
+    """Import public names when first asked for: torch takes seconds to import, and `nngcd --help` needs none."""
     if name == "CategoryDiscovery":
         from nngcd.estimator import CategoryDiscovery
 

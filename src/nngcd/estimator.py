@@ -84,7 +84,7 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         """Learn the categories.
 
         Args:
-            X: features (n, d), images as uint8 (n, h, w[, 3]), an `ImageTable`, a `Split`, or a path as for `nngcd fit`.
+            X: features (n, d), uint8 images (n, h, w[, 3]), an `ImageTable`, a `Split`, or a path as for `nngcd fit`.
             y: labels of any kind, with -1, None, NaN or "" for unlabelled; only with arrays.
         """
         split = _as_split(X, y)
@@ -180,7 +180,7 @@ def _as_images(X: Source) -> Split:  # noqa: N803 (as scikit-learn)
 
 def _as_split(X: Source, y: ArrayLike | None) -> Split:  # noqa: N803 (as scikit-learn)
     if isinstance(X, ImageTable):
-        X = X.split
+        X = X.split  # noqa: N806 (as scikit-learn)
     if isinstance(X, (Split, str, Path)):
         if y is not None:
             raise DataError("y goes with arrays only; a folder, table or Split brings its own labels.")

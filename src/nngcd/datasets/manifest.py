@@ -113,4 +113,11 @@ def _find_files(folder: Path, rows: Sequence[Row], *, follow_links: bool) -> tup
 def _on_disk(folder: Path, file_name: str) -> str | None:
     # macOS and Excel write accents differently; both spellings mean the same file.
     spellings = (file_name, *(unicodedata.normalize(form, file_name) for form in ("NFC", "NFD")))
-    return next((name for name in spellings if (folder / name).is_file()), None)
+    return next((name for name in spellings if _is_file(folder / name)), None)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that is too long for any file, or that holds a null byte
+        return False
