@@ -27,7 +27,7 @@ from nngcd.datasets.checking import check_data
 from nngcd.datasets.image_decoding import UnreadableError, decode_rgb
 from nngcd.datasets.reading import Config
 
-BATCH = 500
+BATCH = 1000
 LONGEST = 120
 """Seconds for a single input before it counts as a hang; Python is busy elsewhere on a loaded machine."""
 
@@ -75,7 +75,7 @@ def _images(n: int, seed: int) -> str:
         mutations.write_good_folder(root)
         for i, (ending, data) in enumerate(mutations.damaged_images(n, seed=seed)):
             (root / f"{i:05d}{ending}").write_bytes(data)
-        faulthandler.dump_traceback_later(10 * LONGEST, exit=True)
+        faulthandler.dump_traceback_later(30 * LONGEST, exit=True)
         report = check_data(str(root), reading=Config(allow_bad=1.0))
         readable = set(report.split.table["file_name"]) if report.split is not None else set()
         for path in sorted(root.iterdir()):

@@ -9,15 +9,15 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import yaml
-from safetensors import safe_open
-from safetensors.torch import save_file
-from torch import Tensor
 
 from nngcd.core.errors import DataError, ResourceError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR,
                 errno.EISDIR)  # fmt: skip
@@ -84,6 +84,9 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
     """Write named tensors and a few strings as one safetensors file."""
+    # Imported here: it imports torch, which takes seconds, and tables and JSON need none.
+    from safetensors.torch import save_file
+
     with atomic(path) as temporary:
         save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, dict(metadata or {}))
 
@@ -94,6 +97,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     Raises:
         DataError: the file is missing or damaged.
     """
+    from safetensors import safe_open
+
     try:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})

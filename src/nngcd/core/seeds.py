@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:
+    import torch
 
 
 def derive(seed: int, *purpose: str | int) -> int:
@@ -20,6 +23,9 @@ def derive(seed: int, *purpose: str | int) -> int:
 
 def torch_generator(seed: int, *purpose: str | int) -> torch.Generator:
     """Return a torch CPU generator for a named purpose."""
+    # Imported here: torch takes seconds, and reading or checking images needs none.
+    import torch
+
     return torch.Generator().manual_seed(derive(seed, *purpose))
 
 

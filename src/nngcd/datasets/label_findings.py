@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 
@@ -24,7 +25,8 @@ def _labels(seen: Seen) -> Iterator[Finding]:
     for name, number in unclear_names(seen.names, settled=settled).items():
         yield Finding(
             code="D08", severity="stop", what=f"{count(number, 'image')} labelled '{name}'",
-            effect="a category, or 'no label'? Say which", flags=f"--unlabelled '{name}' or --category '{name}'",
+            effect="a category, or 'no label'? Say which",
+            flags=f"--unlabelled {shlex.quote(name)} or --category {shlex.quote(name)}",
         )  # fmt: skip
     if n_readable and sizes.total() == n_readable:
         yield Finding(
