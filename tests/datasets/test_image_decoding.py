@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
-from nngcd.datasets.image_decoding import UnreadableError, decode_rgb, to_rgb
+from nngcd.datasets.image_decoding import Decoding, UnreadableError, decode_rgb, probe, to_rgb
 
 ORIENTATION = 0x0112
 
@@ -233,3 +233,38 @@ def test_broken_data_inside_a_complete_file_is_refused():
     data[len(data) // 2] ^= 0xFF
     with pytest.raises(UnreadableError):
         decode_rgb(bytes(data))
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "TIFF", "BMP", "WEBP", "GIF", "PPM"])
+def test_probing_tells_what_decoding_would_give(format):
+    facts = probe(encode(noise((160, 90)), format))
+    mode = "P" if format == "GIF" else "RGB"
+    assert (facts.format, facts.width, facts.height, facts.mode) == (format, 160, 90, mode)
+    assert not (facts.is_rotated or facts.has_frames or facts.is_blank)
+
+
+def test_probing_sees_rotation_frames_and_blank_images():
+    exif = Image.Exif()
+    exif[ORIENTATION] = 6
+    assert probe(encode(noise(), "JPEG", exif=exif)).is_rotated
+    assert probe(encode(noise(), "GIF", save_all=True, append_images=[red_left_blue_right()])).has_frames
+    assert probe(encode(Image.new("RGB", (64, 64), "red"), "JPEG")).is_blank
+    # At an eighth of its size, fine stripes are one grey.
+    stripes = Image.fromarray(np.tile(np.array([0, 255], dtype=np.uint8), (64, 32)))
+    assert not probe(encode(stripes, "JPEG", quality=95)).is_blank
+
+
+def test_the_pixel_limit_can_be_moved_for_trusted_files(monkeypatch):
+    data = encode(noise())
+    with pytest.raises(UnreadableError, match=r"over the pixel limit \(1,536 pixels\)"):
+        probe(data, Decoding(max_pixels=1535))
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    with pytest.raises(UnreadableError, match="over the pixel limit"):
+        decode_rgb(data)
+    assert decode_rgb(data, Decoding(max_pixels=1536)).size == (48, 32)
+    assert Image.MAX_IMAGE_PIXELS == 100
+
+
+def test_the_largest_floats_are_rescaled_without_overflow():
+    values = np.array([[-3e38, 0.0], [0.0, 3e38]])
+    assert np.asarray(decode_rgb(tiff(values, "<f4")))[..., 0].tolist() == [[0, 128], [128, 255]]

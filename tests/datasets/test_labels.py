@@ -4,6 +4,8 @@ import pytest
 
 from nngcd.core.errors import DataError, NngcdWarning
 from nngcd.datasets.labels import (
+    alike_names,
+    duplicates_to_drop,
     find_contradictions,
     index_names,
     settle_unclear,
@@ -47,3 +49,22 @@ def test_one_content_with_two_labels_is_used_as_unlabelled():
         warn_of_contradictions(problems)
     assert names == [None, None, "owl", "owl", None]
     assert [(problem.file_name, problem.code) for problem in problems] == [("1", "D13"), ("2", "D13")]
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "is_alike"),
+    [
+        ("Copepoda", "copepoda ", True), ("Copepoda", "Copepodda", True), ("Copepoda", "Copepods", True),
+        ("Copepoda", "Cpoepoda", True), ("Copepoda", "Copepod", True), ("owl", "fowl", False),
+        ("class 1", "class 2", False), ("Ostracoda", "Copepoda", False), ("abcdefg", "bcdefgh", False),
+    ],
+)  # fmt: skip
+def test_a_typo_is_one_letter_in_a_long_name(name, other, is_alike):
+    assert alike_names([name, other, "something else"]) == ([sorted([name, other])] if is_alike else [])
+
+
+def test_of_copies_the_first_labelled_one_stays():
+    copies = duplicates_to_drop([None, "owl", "owl", None], ["1", "2", "3", "4"], ["x", "x", "x", "y"])
+    assert {row: (problem.file_name, problem.code) for row, problem in copies.items()} == {
+        0: ("1", "D12"), 2: ("3", "D12")
+    }  # fmt: skip
