@@ -56,6 +56,12 @@ def test_parquet_is_read_with_missing_values(write, tmp_path):
     assert load(tmp_path / "t.parquet")[0].class_names == ("9", "10")
     table.assign(label=[3, 4, -1]).to_parquet(tmp_path / "t.parquet")
     assert load(tmp_path / "t.parquet")[0].labels.tolist() == [0, 1, -1]
+    # Found by benchmarks/fuzz.py: Arrow notices broken text only when a cell is read.
+    table.assign(label=["owlowlowl", "crow", None]).to_parquet(tmp_path / "t.parquet", compression=None)
+    data = (tmp_path / "t.parquet").read_bytes()
+    (tmp_path / "t.parquet").write_bytes(data.replace(b"owlowlowl", b"owl\x80wlowl"))
+    with pytest.raises(DataError, match=r"D17.*Parquet"):
+        load(tmp_path / "t.parquet")
     (tmp_path / "t.parquet").write_bytes(b"no parquet")
     with pytest.raises(DataError, match=r"D17.*Parquet"):
         load(tmp_path / "t.parquet")

@@ -109,12 +109,13 @@ def _decoded(path: Path) -> str:
 def _parquet_records(path: Path, columns: Columns) -> Iterator[tuple[int, Record]]:
     try:
         table = pd.read_parquet(path)
-    except Exception as error:  # noqa: BLE001 (on broken files Arrow raises nearly anything)
+        used = table[[name for name in columns.values() if name in table.columns]]
+        cells = list(used.itertuples(index=False, name=None))
+    except Exception as error:  # noqa: BLE001 (on broken files Arrow raises nearly anything, also when cells are read)
         raise DataError(f"D17: '{path}' cannot be read as Parquet ({_first_line(error)}).") from None
     _check_columns([str(name) for name in table.columns], columns, path)
     roles = [role for role, name in columns.items() if name in table.columns]
-    values_of = table[[columns[role] for role in roles]]
-    for row, values in enumerate(values_of.itertuples(index=False, name=None), start=1):
+    for row, values in enumerate(cells, start=1):
         yield row, dict(zip(roles, (_text(value) for value in values), strict=True))
 
 
