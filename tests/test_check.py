@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from nngcd import ImageTable
-from nngcd.core.errors import ConfigError, DataError
+from nngcd.core.errors import ConfigError, DataError, NngcdWarning
 from nngcd.datasets.check_words import _duration
 from nngcd.datasets.checking import check_data
 from nngcd.datasets.reading import Config
@@ -187,3 +187,13 @@ def test_deep_greyscale_can_have_a_fixed_scale(tmp_path):
 def test_settings_that_cannot_be_are_refused(wrong):
     with pytest.raises(ConfigError):
         Config(**wrong)
+
+
+def test_a_name_that_no_image_carries_is_pointed_out(image_folder):
+    reading = Config(same=("red=rod",), unlabelled_names=("unknow",), category_names=("green",))
+    report = check_data(str(image_folder), reading=reading)
+    assert [(finding.code, finding.what) for finding in report.findings] == [
+        ("D08", "no image is labelled 'rod', 'unknow'")
+    ]
+    with pytest.warns(NngcdWarning, match="D08: no image is labelled"):
+        assert len(ImageTable.from_folder(image_folder, unlabelled_names=["unknow"])) == 30

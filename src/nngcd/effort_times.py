@@ -43,7 +43,7 @@ def with_times(report: Report, *, backbone: str | None = None, device: str = "au
         for effort, cost in (("quick", "quick"), ("normal", "normal"), ("full", "normal"))
     }
     where = f"{os.cpu_count()} cores, {choose_device(device).type}, as busy as it is now"
-    how = f"rough: measured on {where}, with {N_READ} of the images and a few steps; K not included"
+    how = f"rough: measured on {where}; without the search for the number of categories"
     return dataclasses.replace(report, seconds=seconds, timing=how)
 
 

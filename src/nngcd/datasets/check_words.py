@@ -33,11 +33,14 @@ def _categories(sizes: dict[str, int]) -> str:
     found = f"  in {count(len(sizes), 'category', 'categories')}"
     if len(sizes) == 1:
         return f"{found} ({smallest})"
+    if sizes[smallest] == sizes[largest]:
+        return f"{found} ({sizes[smallest]:,} each)"
     return f"{found} (smallest: {smallest} {sizes[smallest]:,}, largest: {largest} {sizes[largest]:,})"
 
 
 def _lines(finding: Finding) -> list[str]:
-    effect = f"{finding.effect}   change: {finding.flags}" if finding.flags else finding.effect
+    verb = "say" if finding.severity == "stop" else "change"
+    effect = f"{finding.effect}   {verb}: {finding.flags}" if finding.flags else finding.effect
     return [f"  {finding.code}  {finding.what}", f"       {effect}"]
 
 

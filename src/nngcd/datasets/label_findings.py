@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from nngcd.datasets.findings import Finding, Seen, count, quoted
 from nngcd.datasets.labels import alike_names, find_contradictions, merge, unclear_names
+from nngcd.datasets.listed import unused_names
 from nngcd.datasets.split import Problem
 
 FEW_LABELS = 5
@@ -15,7 +16,7 @@ FEW_LABELS = 5
 
 def about_labels(seen: Seen) -> Iterator[Finding]:
     """Give what there is to say about labels."""
-    for maker in (_labels, _alike, _copies, _not_listed, _remarks):
+    for maker in (_labels, _unused, _alike, _copies, _not_listed, _remarks):
         yield from maker(seen)
 
 
@@ -25,7 +26,7 @@ def _labels(seen: Seen) -> Iterator[Finding]:
     for name, number in unclear_names(seen.names, settled=settled).items():
         yield Finding(
             code="D08", severity="stop", what=f"{count(number, 'image')} labelled '{name}'",
-            effect="a category, or 'no label'? Say which",
+            effect="is that a category, or 'no label'?",
             flags=f"--unlabelled {shlex.quote(name)} or --category {shlex.quote(name)}",
         )  # fmt: skip
     if n_readable and sizes.total() == n_readable:
@@ -48,6 +49,14 @@ def _labels(seen: Seen) -> Iterator[Finding]:
             code="D10", severity="note",
             what=f"{count(len(few), 'category', 'categories')} of fewer than {FEW_LABELS} images: {quoted(few)}",
             effect="used for training; too few to tell how well they are recognised",
+        )  # fmt: skip
+
+
+def _unused(seen: Seen) -> Iterator[Finding]:
+    if names := unused_names(seen.listed.labels, seen.reading):
+        yield Finding(
+            code="D08", severity="warning", what=f"no image is labelled {quoted(names)}",
+            effect="what was said about it has no effect; is it spelt as in the data?",
         )  # fmt: skip
 
 

@@ -80,6 +80,11 @@ def read(
         DataError: an unclear label, or too many files are missing or unreadable.
     """
     names = settled_names(listed.labels, reading)
+    for name in unused_names(listed.labels, reading):
+        text = (
+            f"D08: no image is labelled '{name}', so what was said about it has no effect. Is it spelt as in the data?"
+        )
+        warnings.warn(text, NngcdWarning, stacklevel=3)
     warn_of_alike(names)
     for note in listed.notes:
         warnings.warn(note, NngcdWarning, stacklevel=3)
@@ -114,6 +119,14 @@ def settled_names(labels: Sequence[str | None], reading: Config) -> list[str | N
     same = reading.name_of
     renamed = [None if label is None else same.get(label, label) for label in labels]
     return settle_unclear(renamed, unlabelled_names=reading.unlabelled_names, category_names=reading.category_names)
+
+
+def unused_names(labels: Sequence[str | None], reading: Config) -> list[str]:
+    """Return the names of which the user said something and that no image carries; none where there are no labels."""
+    given = {label for label in labels if label is not None}
+    found = given | {reading.name_of.get(label, label) for label in given}
+    named = (*reading.name_of, *reading.unlabelled_names, *reading.category_names)
+    return [name for name in named if name not in found] if found else []
 
 
 def _assembled(
