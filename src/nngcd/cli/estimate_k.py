@@ -80,14 +80,21 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     if json:
         say_json({"out": str(out), **asdict(found)})
         return
+    _tell(asdict(found), out, _fit_command(data, [*as_flags(chosen), *typed], is_run=is_run), is_run=is_run)
+
+
+def _tell(found: dict[str, Any], out: Path, command: str, *, is_run: bool) -> None:
     say()
-    for line in k_words(found.k, asdict(found)):
+    for line in k_words(found["k"], found):
         say(line)
-    what = ["--config", str(Path(data) / "config.yaml")] if is_run else [data, *as_flags(chosen), *typed]
     if is_run:
         say("The run's features were trained to fall into its own number of clusters: the estimate leans towards that.")
     say(f"\nCurve and numbers:  {out / 'k.svg'}, {out / 'k.json'}")
-    say(f"Sort the images:    nngcd fit {shlex.join(what)} --k {found.k}")
+    say(f"Sort the images:    {command} --k {found['k']}")
+
+
+def _fit_command(data: str, flags: list[str], *, is_run: bool) -> str:
+    return shlex.join(["nngcd", "fit", *(["--config", str(Path(data) / "config.yaml")] if is_run else [data, *flags])])
 
 
 def as_flags(chosen: dict[str, Any]) -> list[str]:
