@@ -136,7 +136,7 @@ def test_a_whole_copy_is_right_and_absent_test_images_are_no_fault(nngcd, cifar,
     [
         (["data", "add", "cubb", "."], 2, "no benchmark 'cubb'. Did you mean 'cub'?"),
         (["data", "verify", "cubb"], 2, "no benchmark 'cubb'. Did you mean 'cub'?"),
-        (["fit", "cubb"], 3, "Did you mean 'cub'?"),
+        (["fit", "cubb"], 2, "Did you mean 'cub'?"),
         (["data", "add", "digits", "."], 2, "comes with nngcd"),
         (["data", "add", "cub", "nowhere"], 3, "no CUB-200-2011 in 'nowhere', which is not a folder"),
         (["data", "add", "cub", "file.txt"], 3, "no CUB-200-2011 in 'file.txt', which is not a folder"),

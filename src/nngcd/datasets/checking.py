@@ -14,7 +14,7 @@ import pandas as pd
 
 from nngcd.core.errors import DataError
 from nngcd.core.files import write_json, write_table
-from nngcd.datasets import folder, locate, manifest, open_dataset
+from nngcd.datasets import changed, folder, locate, manifest, open_dataset
 from nngcd.datasets.check_words import report_words
 from nngcd.datasets.file_findings import about_files
 from nngcd.datasets.findings import Finding, Seen
@@ -151,7 +151,7 @@ def check_listed(listed: Listed, reading: Config, checks: tuple[FileCheck, ...],
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            split = read(listed, reading, checks=checks)
+            split, _ = changed(read(listed, reading, checks=checks), None, reading)
     except DataError as error:
         refusal = str(error)
     return Report(

@@ -32,7 +32,8 @@ def _labels(seen: Seen) -> Iterator[Finding]:
     if n_readable and sizes.total() == n_readable:
         yield Finding(
             code="D06", severity="stop", what=f"all {count(n_readable, 'image')} labelled",
-            effect="nothing to sort. Put images without a label into _unlabelled/, or leave their label empty",
+            effect="nothing to sort. Put images without a label into _unlabelled/, or leave their label empty; to try "
+            "the method on your own labels: nngcd fit ... --set reading.hide_classes=0.5",
         )  # fmt: skip
     if not sizes:
         yield Finding(
