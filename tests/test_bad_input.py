@@ -488,7 +488,7 @@ def test_what_check_counts_is_what_a_fit_gets(name, tmp_path, nngcd, monkeypatch
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::nngcd.core.errors.NngcdWarning")
+@pytest.mark.filterwarnings("always::nngcd.core.errors.NngcdWarning")
 def test_d13_a_fit_uses_neither_of_two_labels(tmp_path, nngcd):
     folder(tmp_path / "data")
     put(tmp_path / "data" / "owl" / "twin.png", (tmp_path / "data" / "crow" / "0.png").read_bytes())
