@@ -15,9 +15,9 @@ from nngcd.core.errors import ResourceError
 from nngcd.datasets.checking import Report
 from nngcd.datasets.split import Split
 from nngcd.loading import ViewDataset
-from nngcd.methods.contract import Moment
+from nngcd.methods.contract import Moment, Overview
 from nngcd.settings import Settings, resolve
-from nngcd.training.extraction import run_trunk
+from nngcd.training.extraction import run_tail, run_trunk
 from nngcd.training.learner import Learner
 from nngcd.training.model import Blueprint, Model, build_backbone, move
 
@@ -69,11 +69,13 @@ def _seconds(costs: Costs, settings: Settings) -> float:
 
 def _costs(split: Split, settings: Settings) -> Costs:
     device = choose_device(settings.device)
+    # Every category needs an image in the step that is timed.
+    n_old = min(split.n_old, N_STEP // 2)
     blueprint = Blueprint(
         backbone=settings.backbone, effort=settings.effort, tail_blocks=settings.tail_blocks,
         image_size=settings.image_size or split.image_size, method=settings.method,
         loss=dataclasses.asdict(settings.loss), n_features=None,
-        n_clusters=max(10, CATEGORIES_PER_KNOWN * split.n_old), n_old=split.n_old,
+        n_clusters=max(10, CATEGORIES_PER_KNOWN * n_old), n_old=n_old,
     )  # fmt: skip
     backbone = move(build_backbone(blueprint), device, choose_precision(settings.precision, device))
     model = Model.assemble(blueprint, backbone, seed=0)
@@ -107,7 +109,10 @@ def _step_seconds(model: Model) -> float:
         hidden.device
     )
     image_b = torch.arange(N_STEP, device=hidden.device)
-    labels_b = torch.where(image_b % 2 == 0, 0, -1) if model.blueprint.n_old else torch.full_like(image_b, -1)
+    is_labelled_b = image_b % 2 == 0 if model.blueprint.n_old else image_b < 0
+    labels_b = torch.where(is_labelled_b, image_b // 2 % max(model.blueprint.n_old, 1), -1)
+    if model.method.looks_before(0, 1):
+        model.method.look(Overview(run_tail(model.backbone, hidden_vb[0]), labels_b.cpu(), 0, 0))
     learner = Learner(model.backbone.tail, model.method)
 
     def step() -> None:
