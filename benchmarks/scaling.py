@@ -29,12 +29,13 @@ from nngcd import run_files
 from nngcd.backbones.features import feature_backbone
 from nngcd.clustering.kmeans import KMeans
 from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
+from nngcd.confidence import calibrate
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.seeds import torch_generator
 from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.split import Split, Truth
 from nngcd.metrics.cooccurrence import cooccurrence_statistics
-from nngcd.results import name_clusters
+from nngcd.results import Fitted, name_clusters
 from nngcd.settings import resolve
 from nngcd.training.model import Blueprint, Model
 
@@ -165,13 +166,16 @@ def writing(images: Images) -> Callable[[], object]:
     for score_bk, x_bd in zip(scores_nk.split(4096), images.x_nd.split(4096), strict=True):
         score_bk.copy_(model.scores(x_bd))
     categories = name_clusters(scores_nk.argmax(-1).numpy(), split, N_CLUSTERS)
+    is_held_back = split.is_labelled & (np.arange(len(split)) % 5 == 0)
 
     def write() -> None:
         with tempfile.TemporaryDirectory() as folder:
             run = RunFolder.create(Path(folder) / "run")
-            run_files.write_inputs(run, split, settings)
-            run_files.write_outputs(run, split, model, categories, images.x_nd, scores_nk)
-            run_files.write_summary(run, split, truth, settings, scores_nk, None, seconds=0)
+            run_files.write_inputs(run, split, is_held_back, settings)
+            confidence = calibrate(scores_nk, split.labels, is_held_back, n_old=split.n_old)
+            fitted = Fitted(model, categories, images.x_nd, scores_nk, None, confidence)
+            run_files.write_outputs(run, split, fitted)
+            run_files.write_summary(run, split, truth, settings, fitted, is_held_back=is_held_back, seconds=0)
 
     return write
 

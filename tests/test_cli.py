@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from nngcd.cli.app import app
 from nngcd.cli.options import seed_range
 
-COMMANDS = ("demo", "check", "fit", "report", "predict", "estimate-k", "evaluate", "compare", "figures", "bench", "study",
-            "doctor", "data list", "data add", "data verify")  # fmt: skip
+COMMANDS = ("demo", "check", "fit", "report", "predict", "estimate-k", "evaluate", "compare", "figures", "bench",
+            "study", "doctor", "data list", "data add", "data verify")  # fmt: skip
 FAST = ["--set", "loss.n_hidden=32", "--set", "loss.n_projection=16", "--set", "training.batch_size=48"]
 
 
@@ -47,8 +47,15 @@ def test_fit_predict_evaluate(nngcd, arrays, blobs, tmp_path):
     code, out, err = nngcd("fit", arrays, "--k", 6, "--out", run, "--set", "training.epochs=5", *FAST)
     assert code == 0, err
     assert "180 unlabelled images were sorted into 6 of 6 categories" in out
+    assert "12 labels are held back" in out
+    assert "Known categories, checked on 20% of your labels held back: 100.0 % right (±12.1; 12 of 12)" in out
     assert f"nngcd predict {run}" in out
     assert "Traceback" not in out + err
+
+    code, out, _ = nngcd("evaluate", run)
+    assert code == 0
+    assert "Held-back labels: 12 of 12 right" in out
+    assert f"nngcd evaluate {run} --truth" in out
 
     code, out, _ = nngcd("predict", run, arrays, "--out", tmp_path / "new.csv")
     assert code == 0
@@ -61,6 +68,8 @@ def test_fit_predict_evaluate(nngcd, arrays, blobs, tmp_path):
     code, out, _ = nngcd("evaluate", run, "--truth", tmp_path / "truth.csv")
     assert code == 0
     assert "accuracy (v2, one match)" in out
+    assert "Confidence of known categories: calibration error" in out
+    assert "Novelty: AUROC 1.000 (60 images of known categories against 120 of new ones)" in out
     code, out, _ = nngcd("evaluate", run, "--truth", tmp_path / "truth.csv", "--json")
     assert json.loads(out)["accuracy"]["all"] > 80
 
@@ -283,6 +292,8 @@ def test_doctor(nngcd):
         (["fit", "digits", "--resume", "x"], 2, "leave out DATA"),
         (["fit", "--resume", "x", "--k", "9"], 2, "leave out --k"),
         (["fit", "--resume", "x", "--out", "y"], 2, "leave out --out"),
+        (["fit", "--resume", "x", "--use-all-labels"], 2, "leave out --use-all-labels"),
+        (["fit", "--resume", "x", "--unsure", "0.1"], 2, "leave out --unsure"),
         (["fit", "digits", "--out", "."], 2, "is an existing folder"),
         (["fit", "digits", "--set", "precision=foo"], 2, "precision = 'foo'"),
         (["fit", "digits", "--set", "loss.entropy_weight=.nan"], 2, "entropy_weight"),

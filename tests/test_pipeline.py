@@ -58,7 +58,8 @@ def test_the_run_folder_is_complete_and_describes_itself(blob_split, blobs, tmp_
     run = run_discover(blob_split, make_truth(blobs[2]), blob_settings(), tmp_path / "run")
     summary = read_json(run.summary)
     assert summary["scores"]["protocol"].startswith("transductive")
-    assert summary["n_unlabelled_known"] + summary["n_unlabelled_new"] == summary["n_unlabelled"] == 180
+    n_sorted = summary["n_unlabelled_known"] + summary["n_unlabelled_new"] + summary["n_unsure"]
+    assert n_sorted == summary["n_unlabelled"] == 180
     assert read_json(run.environment)["split_hash"] == blob_split.fingerprint
     assert pd.read_parquet(run.manifest)["label_given"].notna().sum() == 60
     assert not run.checkpoint.exists()
@@ -67,9 +68,10 @@ def test_the_run_folder_is_complete_and_describes_itself(blob_split, blobs, tmp_
     results = pd.read_parquet(run.results)
     labelled = results["label_given"].notna()
     assert (results.loc[labelled, "category"] == results.loc[labelled, "label_given"]).all()
-    assert set(results["status"]) == {"known", "new"}
+    assert set(results["status"]) - {"unsure"} == {"known", "new"}
+    assert results["novelty"].between(0, 1).all()
     assert results["confidence"].between(0, 1).all()
-    assert (results["confidence"] >= results["alt_1_p"]).all()
+    assert (results["confidence"] >= results["alt_1_p"])[~labelled].all()
     categories = pd.read_csv(run.categories)
     assert categories["size"].sum() == 240
     assert categories["id"].tolist() == ["0", "1", "2", "new-001", "new-002", "new-003"]
@@ -97,7 +99,11 @@ def test_evaluate_agrees_with_the_summary(blob_split, blobs, tmp_path):
     run = run_discover(blob_split, make_truth(blobs[2]), blob_settings(), tmp_path / "run")
     table = pd.DataFrame({"file_name": blob_split.table["file_name"], "label": blobs[2]})
     table.to_csv(tmp_path / "truth.csv", index=False)
-    assert evaluate(run, tmp_path / "truth.csv") == read_json(run.summary)["scores"]
+    found = evaluate(run, tmp_path / "truth.csv")
+    trust = found.pop("confidence")
+    assert found == read_json(run.summary)["scores"]
+    assert (trust["n_known"], trust["n_new"]) == (60, 120)
+    assert trust["novelty_auroc"] > 0.95
 
 
 def test_evaluate_without_a_fitting_truth_says_so(blob_split, blobs, tmp_path):
@@ -230,3 +236,22 @@ def test_the_time_of_a_resumed_run_counts_its_earlier_epochs(blob_split, tmp_pat
     run.append_metrics({"epoch": 0, "seconds": 5000.0})
     discover(prepare(blob_split, blob_settings()), None, run, cache=None, progress=Progress())
     assert 5000 < read_json(run.summary)["seconds"] < 5600
+
+
+def test_training_never_sees_the_labels_that_are_held_back(blob_split, monkeypatch):
+    """Poisoned: wrong labels in the place of held-back ones change nothing but the accuracy on them."""
+    is_held = prepare(blob_split, blob_settings()).is_held_back
+    assert is_held.sum() == 12
+    monkeypatch.setattr(pipeline, "hold_back", lambda *args, **kwargs: is_held)
+    wrong = dataclasses.replace(blob_split, labels=np.where(is_held, (blob_split.labels + 1) % 3, blob_split.labels))
+    right, poisoned = fit(blob_split, blob_settings()), fit(wrong, blob_settings())
+    assert torch.equal(right.scores_nk, poisoned.scores_nk)
+    assert torch.equal(right.features_nd, poisoned.features_nd)
+    assert (right.confidence.n_right, poisoned.confidence.n_right) == (12, 0)
+
+
+def test_a_benchmark_holds_nothing_back_and_calls_nothing_unsure(blob_split):
+    published = dataclasses.replace(blob_split, n_classes=6)
+    found = fit(published, blob_settings(method="kmeans", loss={}, training={}))
+    assert (found.confidence.is_calibrated, found.confidence.temperature) == (False, 1.0)
+    assert found.confidence.unsure_below == 0

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 import torch
 
+from nngcd.confidence import Confidence
 from nngcd.core.files import write_table
 from nngcd.datasets.arrays import from_arrays
-from nngcd.results import category_table, describe, name_clusters, prediction_table, result_table
+from nngcd.results import category_table, describe, held_back_facts, name_clusters, prediction_table, result_table
 
 SPLIT = from_arrays(np.arange(12.0).reshape(6, 2), np.array(["oak", "elm", "", "", "", ""], dtype=object))
 SCORES = torch.tensor(
@@ -57,7 +58,7 @@ def test_categories_without_images_are_not_listed_unless_known():
 
 def test_two_categories_have_one_alternative():
     table = prediction_table(torch.tensor([[1.0, 2.0]]), ["a", "new-001"], 1)
-    assert table.columns.tolist() == ["category", "status", "confidence", "alt_1", "alt_1_p"]
+    assert table.columns.tolist() == ["category", "status", "confidence", "novelty", "alt_1", "alt_1_p"]
     assert table.loc[0, "category"] == "new-001"
 
 
@@ -95,3 +96,27 @@ def test_probabilities_of_all_images_never_exist_at_once(scores_and_given, monke
 
 def test_no_image_gives_an_empty_table():
     assert prediction_table(torch.zeros(0, 2), ["a", "b"], 1).columns.tolist()[:2] == ["category", "status"]
+
+
+def test_an_unsure_image_keeps_its_guess_and_a_labelled_one_is_never_unsure():
+    confidence = Confidence(sureness=(0.5, 0.99), unsure=0.5)
+    scores = torch.tensor([[1.0, 0.9, 0, 0], [9, 0, 0, 0], [1, 0.9, 0, 0], [0, 0, 0, 9], [0, 0, 0.9, 1], [0, 9, 0, 0]])
+    ids = ["elm", "oak", "new-001", "new-002"]
+    table = result_table(SPLIT, scores, ids, confidence=confidence)
+    assert table["status"].tolist() == ["known", "known", "unsure", "new", "unsure", "known"]
+    assert table["category"].tolist() == ["oak", "elm", "elm", "new-002", "new-002", "oak"]
+    facts = describe(SPLIT, table)
+    assert (facts["n_unlabelled_known"], facts["n_unlabelled_new"], facts["n_unsure"]) == (1, 1, 2)
+    assert (facts["n_new_categories"], facts["largest_new_size"], facts["smallest_new_size"]) == (1, 2, 2)
+
+
+def test_what_held_back_labels_say():
+    scores = torch.tensor([[9.0, 0], [9, 0], [0, 9], [9, 0]])
+    labels, is_held = np.array([0, 0, 1, 1]), np.array([True, True, True, True])
+    facts = held_back_facts(scores, labels, is_held, Confidence())
+    assert (facts["n"], facts["n_right"], facts["accuracy"]) == (4, 3, 75.0)
+    assert facts["low"] < 75 < facts["high"]
+    # All four are stated as certain, and three of them are right.
+    assert facts["calibration_error"] == pytest.approx(0.25, abs=1e-3)
+    assert [(part["n"], part["accuracy"]) for part in facts["reliability"]] == [(4, 0.75)]
+    assert held_back_facts(scores, labels, ~is_held, Confidence()) is None

@@ -16,6 +16,8 @@ from nngcd.datasets.split import Split
 from nngcd.settings import Settings
 
 _LOG = logging.getLogger(__name__)
+FEWEST_PER_CATEGORY = 2
+"""With fewer images per category than this on average, K is most likely a mistake."""
 
 
 def given_k(split: Split, settings: Settings) -> int | None:
@@ -35,10 +37,13 @@ def given_k(split: Split, settings: Settings) -> int | None:
         return None
     first, last = settings.k_range
     if last < split.n_old:
-        reason = f"{split.n_old} categories are labelled; K counts known and new, so it cannot be less"
+        reason = f"T01: {split.n_old} categories are labelled; K counts known and new, so it cannot be less"
         raise ConfigError("k", settings.k, reason)
     if first > len(split):
-        raise ConfigError("k", settings.k, f"there are only {len(split)} images")
+        raise ConfigError("k", settings.k, f"T02: there are only {len(split)} images")
+    if len(split) < FEWEST_PER_CATEGORY * first:
+        text = f"T02: --k {settings.k} for {len(split):,} images: {len(split) / first:.1f} images per category."
+        warnings.warn(text, NngcdWarning, stacklevel=2)
     return first if first == last else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ def estimate_of_images(
     split: Split, settings: Settings, *, method: Method, cache: Path | None, progress: Progress
 ) -> KEstimate:
     """Return the number of categories of a split, judged by the untrained backbone's features."""
-    job = prepare(split, settings, only_centre=True)
+    job = prepare(split, dataclasses.replace(settings, hold_back=0.0), only_centre=True)
     features_nd = centre_view_features(job, kept_views(job, cache=cache, progress=progress), progress)
     return estimated_k(
         features_nd, split.labels, k_range=settings.k_range, seed=settings.seed, method=method, progress=progress

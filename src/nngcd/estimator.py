@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from nngcd.confidence import Confidence
+from nngcd.core.device import choose_device
 from nngcd.core.errors import ConfigError, DataError, NngcdWarning
 from nngcd.core.progress import Progress
 from nngcd.datasets import open_dataset, open_images
@@ -20,9 +22,9 @@ from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.split import Split
 from nngcd.image_table import ImageTable
 from nngcd.pipeline import fit
-from nngcd.prediction import features_of, predict_with
+from nngcd.prediction import Predictor, features_of, predict_with
 from nngcd.report import MAX_IMAGES, findings_from_fit, write_report
-from nngcd.results import category_table, result_table
+from nngcd.results import category_table, results_of
 from nngcd.settings import resolve, to_values
 from nngcd.training.model import Model
 
@@ -98,9 +100,9 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         cache = Path(self.cache) if self.cache else None
         settings = resolve({**further, **values})
         fitted = fit(split, settings, cache=cache, progress=self.progress)
-        self._keep(fitted.model, fitted.categories)
+        self._keep(fitted.model, fitted.categories, fitted.confidence)
         self.k_estimate_ = fitted.k_estimate
-        self.result_ = result_table(split, fitted.scores_nk, fitted.categories)
+        self.result_ = results_of(split, fitted)
         self.categories_ = category_table(self.result_, split, fitted.categories)
         # A labelled image keeps its label whatever its scores say.
         self.labels_ = np.where(split.is_labelled, split.labels, fitted.scores_nk.argmax(-1).numpy())
@@ -115,14 +117,22 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
     def predict_proba(self, X: Source) -> NDArray[np.float64]:  # noqa: N803 (as scikit-learn)
         """Return the probability of each category (columns as in `classes_`)."""
         check_is_fitted(self, "model_")
-        scores_nk = [self.model_.scores(features_bd).cpu() for features_bd in self._features(X)]
-        probabilities: NDArray[np.float64] = torch.cat(scores_nk).double().softmax(-1).numpy()
+        scores_nk = torch.cat([self.model_.scores(features_bd).cpu() for features_bd in self._features(X)])
+        probabilities: NDArray[np.float64] = self.confidence_.probabilities(scores_nk).numpy()
         return probabilities
+
+    def novelty_score(self, X: Source) -> NDArray[np.float64]:  # noqa: N803 (as scikit-learn)
+        """Return how far each image is from all known categories: 0 to 1, NaN where none is known."""
+        check_is_fitted(self, "model_")
+        scores_nk = torch.cat([self.model_.scores(features_bd).cpu() for features_bd in self._features(X)])
+        return self.confidence_.novelty(scores_nk, self.model_.blueprint.n_old)
 
     def predict_table(self, X: Source) -> pd.DataFrame:  # noqa: N803 (as scikit-learn)
         """Return one row per image: file name, category, known or new, confidence; unreadable files come last."""
         check_is_fitted(self, "model_")
-        return predict_with(self.model_, list(self.classes_), _as_images(X), device=self.device, progress=self.progress)
+        model = self.model_.to(choose_device(self.device))
+        predictor = Predictor(model=model, categories=list(self.classes_), confidence=self.confidence_)
+        return predict_with(predictor, _as_images(X), progress=self.progress)
 
     def transform(self, X: Source) -> NDArray[np.float32]:  # noqa: N803 (as scikit-learn)
         """Return the learned features."""
@@ -149,6 +159,7 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         """Write the fitted model (safetensors and JSON, no pickle) into a folder."""
         check_is_fitted(self, "model_")
         self.model_.save(Path(folder), list(self.classes_))
+        self.confidence_.save(Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path) -> CategoryDiscovery:
@@ -158,11 +169,12 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         estimator = cls(
             blueprint.n_clusters, method=blueprint.method, effort=blueprint.effort, backbone=blueprint.backbone
         )
-        estimator._keep(model, categories)
+        estimator._keep(model, categories, Confidence.load(Path(folder)))
         return estimator
 
-    def _keep(self, model: Model, categories: list[str]) -> None:
+    def _keep(self, model: Model, categories: list[str], confidence: Confidence) -> None:
         self.model_ = model
+        self.confidence_ = confidence
         self.classes_ = np.array(categories, dtype=object)
         self.n_categories_ = len(categories)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from nngcd.datasets.image_files import Progress as ReadProgress
 from nngcd.datasets.manifest_rows import read_rows
 from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.datasets.split import Split, Truth
+from nngcd.metrics.calibration import N_BINS, auroc, expected_calibration_error
 from nngcd.prediction import predict
 from nngcd.results import Scored, score
 
@@ -44,7 +46,7 @@ def evaluate(run: RunFolder, truth_file: Path | None = None) -> dict[str, Any]:
     if not is_scored.any():
         raise DataError("none of the run's unlabelled images is in the truth. Do the file names agree?")
     part: Scored = "hidden" if _reading(run).hide_classes and not truth_file else "train"
-    return _scores(run, true_name[is_scored], results.loc[is_scored, "category"], old_names, part=part)
+    return _scores(run, true_name[is_scored], results[is_scored], old_names, part=part)
 
 
 def evaluate_test(
@@ -68,9 +70,7 @@ def evaluate_test(
         raise DataError(f"the run has a class '{unknown[0]}', the test images do not. Is it the copy it was made from?")
     predicted = predict(run, split, device=device, workers=workers, progress=progress)
     # Files that cannot be read follow the images, and are not scored.
-    return _scores(
-        run, pd.Series(_true_names(truth)), predicted["category"][: len(split)], _old_names(truth), part="test"
-    )
+    return _scores(run, pd.Series(_true_names(truth)), predicted[: len(split)], _old_names(truth), part="test")
 
 
 def _finished(run: RunFolder) -> pd.DataFrame:
@@ -80,14 +80,47 @@ def _finished(run: RunFolder) -> pd.DataFrame:
 
 
 def _scores(
-    run: RunFolder, true_name: pd.Series, category: pd.Series, old_names: set[str], *, part: Scored
+    run: RunFolder, true_name: pd.Series, sorted_: pd.DataFrame, old_names: set[str], *, part: Scored
 ) -> dict[str, Any]:
-    """Return the scores of categories against true names."""
+    """Return the scores of what was sorted against true names, and how far its confidence can be trusted."""
     classes, _ = pd.factorize(true_name)
-    clusters, _ = pd.factorize(category)
+    clusters, _ = pd.factorize(sorted_["category"])
     is_old = true_name.isin(old_names).to_numpy(dtype=bool)
     draw = _reading(run).draw
-    return score(classes.astype(np.int64), clusters.astype(np.int64), is_old, part=part, draw=draw)
+    scores = score(classes.astype(np.int64), clusters.astype(np.int64), is_old, part=part, draw=draw)
+    return scores | {"confidence": _trust(true_name, sorted_, is_old)}
+
+
+def _trust(true_name: pd.Series, sorted_: pd.DataFrame, is_old: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return the calibration error on images of known categories, and how well novelty tells known from new.
+
+    A category that was discovered has no name to be right about, so its images do not count in the calibration.
+    """
+    stated = sorted_["confidence"].to_numpy(dtype=np.float64)[is_old]
+    is_right = (sorted_["category"].to_numpy() == true_name.to_numpy())[is_old]
+    has_novelty = "novelty" in sorted_.columns and bool(sorted_["novelty"].notna().all())
+    novelty = sorted_["novelty"].to_numpy(dtype=np.float64) if has_novelty else np.zeros(len(is_old))
+    separation = auroc(novelty, ~is_old) if has_novelty else math.nan
+    return {
+        "n_known": int(is_old.sum()),
+        "n_new": int((~is_old).sum()),
+        "n_bins": N_BINS,
+        "calibration_error": round(expected_calibration_error(stated, is_right), 4) if len(stated) else None,
+        "mean_confidence": round(float(stated.mean()), 4) if len(stated) else None,
+        "accuracy": round(float(is_right.mean()), 4) if len(stated) else None,
+        "novelty_auroc": None if math.isnan(separation) else round(separation, 4),
+    }
+
+
+def held_back(run: RunFolder) -> dict[str, Any] | None:
+    """Return how right a finished run is on the labels it held back; None when it held none back."""
+    facts: dict[str, Any] | None = read_json(run.summary).get("held_back") if run.is_complete else None
+    return facts
+
+
+def knows_truth(run: RunFolder) -> bool:
+    """Return whether the data of a finished run came with the true class of every image."""
+    return run.is_complete and "scores" in read_json(run.summary)
 
 
 def _names_from_file(results: pd.DataFrame, truth_file: Path) -> pd.Series:

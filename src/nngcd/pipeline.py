@@ -9,15 +9,18 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from lightning_fabric import Fabric
+from numpy.typing import NDArray
 from torch import Tensor
 
 from nngcd import run_files
 from nngcd.backbones.backbone import Backbone
 from nngcd.choosing_k import estimated_k, given_k
 from nngcd.clustering.estimate_k import KEstimate
+from nngcd.confidence import calibrate
 from nngcd.core import processes
 from nngcd.core.components import find_component
 from nngcd.core.device import choose_device, choose_precision, choose_workers
@@ -26,10 +29,11 @@ from nngcd.core.memory import forget_peak
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.seeds import derive, torch_generator
+from nngcd.datasets.holding_back import hold_back, without_labels
 from nngcd.datasets.split import Split, Truth
 from nngcd.losses.sparse import warn_if_unbounded
 from nngcd.methods.contract import BaseMethod, Overview
-from nngcd.results import name_clusters, with_decisions
+from nngcd.results import Fitted, name_clusters, with_decisions
 from nngcd.settings import Settings
 from nngcd.training.bank import Bank, MemoryBank
 from nngcd.training.bank_writing import BankPlan, plan_bank, view_bank
@@ -52,6 +56,11 @@ class Job:
     """Data, settings and backbone that fit together: checked, and ready for the long work."""
 
     split: Split
+    """What training may know: held-back labels are taken out."""
+    given: Split
+    """The same images with all labels that were given."""
+    is_held_back: NDArray[np.bool_]
+    """(n,) which labels are kept from training."""
     settings: Settings
     blueprint: Blueprint
     backbone: Backbone
@@ -63,23 +72,11 @@ class Job:
     """Which views are kept; None when they are drawn online, or when the input is features."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """What fitting gives: the model, the category id of each cluster, and each image's feature and scores."""
-
-    model: Model
-    categories: list[str]
-    features_nd: Tensor
-    scores_nk: Tensor
-    k_estimate: KEstimate | None
-    """How the number of categories was found; None when it was given."""
-
-
 def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> Job:
     """Return the job, with everything that can be wrong about it found now, before anything is written.
 
     Args:
-        split: the images or features.
+        split: the images or features, with all labels given.
         settings: the settings of the run.
         only_centre: whether no random views will be needed, as for methods that never train.
 
@@ -88,6 +85,8 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
     """
     _check_every_category_is_labelled(split)
     k = given_k(split, settings)
+    is_held_back = hold_back(split, share=settings.hold_back, seed=settings.seed)
+    given, split = split, without_labels(split, is_held_back)
     device = choose_device(settings.device)
     precision = choose_precision(settings.precision, device)
     method = find_component("nngcd.methods", settings.method, "Method").Method
@@ -99,7 +98,7 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
     if min(settings.training.batch_size, len(split)) < processes.count():
         reason = f"must be at least the number of processes, {processes.count()}"
         raise ConfigError("training.batch_size", settings.training.batch_size, reason)
-    return Job(split, settings, blueprint, backbone, k, fabric, plan)
+    return Job(split, given, is_held_back, settings, blueprint, backbone, k, fabric, plan)
 
 
 def _check_every_category_is_labelled(split: Split) -> None:
@@ -127,16 +126,16 @@ def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | Non
     # What earlier parts of an interrupted run trained counts, too.
     started = time.perf_counter() - sum(epoch["seconds"] for epoch in run.read_metrics())
     forget_peak()
-    split, settings = job.split, job.settings
+    split, settings = job.given, job.settings
     _LOG.info("%s: %d images, %d labelled in %d classes", split.name, len(split), split.n_labelled, split.n_old)
     if processes.is_first():
-        run_files.write_inputs(run, split, settings)
+        run_files.write_inputs(run, split, job.is_held_back, settings)
     fitted = fit_job(job, run=run, cache=cache, progress=progress)
     if not processes.is_first():
         return
-    run_files.write_outputs(run, split, fitted.model, fitted.categories, fitted.features_nd, fitted.scores_nk)
+    run_files.write_outputs(run, split, fitted)
     seconds = time.perf_counter() - started
-    run_files.write_summary(run, split, truth, settings, fitted.scores_nk, fitted.k_estimate, seconds=seconds)
+    run_files.write_summary(run, split, truth, settings, fitted, is_held_back=job.is_held_back, seconds=seconds)
     shutil.rmtree(run.checkpoint.parent, ignore_errors=True)
     _LOG.info("complete after %.1f s", time.perf_counter() - started)
 
@@ -181,8 +180,14 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
     scores_nk = model.scores(last.features_nd).cpu()
     if decided_n is not None:
         scores_nk = with_decisions(scores_nk, decided_n.cpu())
-    categories = name_clusters(scores_nk.argmax(-1).numpy(), split, k)
-    return Fitted(model, categories, last.features_nd.cpu(), scores_nk, estimate)
+    categories = name_clusters(scores_nk.argmax(-1).numpy(), job.given, k)
+    confidence = calibrate(scores_nk, job.given.labels, job.is_held_back, n_old=split.n_old, unsure=_unsure(job))
+    return Fitted(model, categories, last.features_nd.cpu(), scores_nk, estimate, confidence)
+
+
+def _unsure(job: Job) -> float:
+    """Return the share of images to call unsure: none of a benchmark's, whose protocol sorts every image."""
+    return job.settings.unsure if job.given.n_classes is None else 0.0
 
 
 def number_of_categories(
@@ -194,8 +199,9 @@ def number_of_categories(
     estimate = run_files.read_estimate(run) if run and run.k.is_file() else None
     if estimate is None:
         features_nd, settings = centre_view_features(job, bank, progress), job.settings
+        # With all labels: one number gives none of them away, and with a fifth less it is a good deal less certain.
         estimate = estimated_k(
-            features_nd, job.split.labels, k_range=settings.k_range, seed=settings.seed, progress=progress
+            features_nd, job.given.labels, k_range=settings.k_range, seed=settings.seed, progress=progress
         )
         if run and processes.is_first():
             run_files.write_estimate(run.path, estimate)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -13,12 +13,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nngcd.clustering.estimate_k import KEstimate
+from nngcd.confidence import Confidence
 from nngcd.datasets.counts import Part
 from nngcd.datasets.split import Draw, Split
 from nngcd.metrics.accuracy import Accuracy, balanced_accuracy, split_accuracy, split_accuracy_v1
 from nngcd.metrics.agreement import adjusted_rand_index, normalized_mutual_information
+from nngcd.metrics.calibration import expected_calibration_error, reliability, share_interval
+from nngcd.metrics.label_errors import possible_label_errors
+from nngcd.training.model import Model
 
 N_ALTERNATIVES = 3
+NOT_CALIBRATED = Confidence()
+N_SHOWN_BINS = 5
+"""Bins of the reliability that is shown: a few held-back images fill no more."""
 ROWS_PER_BLOCK = 8192
 """Rows whose probabilities exist at a time: all of them would be three copies of the scores, in double precision."""
 Scored = Part | Literal["hidden"]
@@ -27,6 +35,20 @@ _SCORED = {
     "test": "inductive: official test images",
     "hidden": "proxy: labelled images whose labels were hidden, some of them with their whole class",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What fitting gives: the model, the category id of each cluster, and each image's feature and scores."""
+
+    model: Model
+    categories: list[str]
+    features_nd: Tensor
+    scores_nk: Tensor
+    k_estimate: KEstimate | None
+    """How the number of categories was found; None when it was given."""
+    confidence: Confidence
+    """How sure the model may be of its scores, calibrated on the held-back labels where there are any."""
 
 
 def name_clusters(cluster_n: NDArray[np.int64], split: Split, n_clusters: int) -> list[str]:
@@ -56,9 +78,22 @@ def with_decisions(scores_nk: Tensor, cluster_n: Tensor) -> Tensor:
     return scores_nk.scatter(1, cluster_n[:, None], raised_n[:, None])
 
 
-def result_table(split: Split, scores_nk: Tensor, ids: list[str]) -> pd.DataFrame:
-    """Return one row per image. A labelled image always keeps its given label; the others get their best cluster."""
-    predicted = prediction_table(scores_nk, ids, split.n_old, given=split.labels)
+def result_table(
+    split: Split,
+    scores_nk: Tensor,
+    ids: list[str],
+    *,
+    confidence: Confidence = NOT_CALIBRATED,
+    features_nd: Tensor | None = None,
+) -> pd.DataFrame:
+    """Return one row per image. A labelled image always keeps its given label; the others get their best cluster.
+
+    That a labelled image looks like another category is a flag, `possible_label_error`, and nothing more.
+    """
+    predicted = prediction_table(scores_nk, ids, split.n_old, confidence=confidence, given=split.labels)
+    is_doubted = np.zeros(len(split), dtype=np.bool_)
+    if features_nd is not None:
+        is_doubted = possible_label_errors(features_nd.numpy(), split.labels)
     names = np.array([*split.class_names, None], dtype=object)
     given = pd.Series(names[split.labels], dtype="object")
     category = predicted["category"]
@@ -71,40 +106,50 @@ def result_table(split: Split, scores_nk: Tensor, ids: list[str]) -> pd.DataFram
             "label": category,
             "status": predicted["status"],
             "confidence": predicted["confidence"],
+            "novelty": predicted["novelty"],
             **{name: predicted[name] for name in predicted.columns if name.startswith("alt_")},
+            "possible_label_error": is_doubted,
             "split": split.table["split"].to_numpy(),
             "group": split.table["group"].to_numpy(),
         }
     )
 
 
-def prediction_table(
+def prediction_table(  # noqa: PLR0913 (scores, names, and how to speak of them)
     scores_nk: Tensor,
     ids: list[str],
     n_old: int,
     *,
+    confidence: Confidence = NOT_CALIBRATED,
     given: NDArray[np.int64] | None = None,
+    n_alternatives: int = N_ALTERNATIVES,
     block_size: int = ROWS_PER_BLOCK,
 ) -> pd.DataFrame:
-    """Return category, status, confidence and the next best categories for each row of scores.
+    """Return category, status, confidence, novelty and the next best categories for each row of scores.
 
     Args:
         scores_nk: the model's scores.
         ids: the category of each cluster.
         n_old: how many of them are known.
+        confidence: how sure the model may be of its scores.
         given: (n,) cluster of images whose category is settled, -1 for the others.
+        n_alternatives: how many further categories to name.
         block_size: rows worked on at a time; changes memory and speed, not the result.
     """
     given_n = torch.full((len(scores_nk),), -1) if given is None else torch.from_numpy(given)
-    n_best = min(1 + N_ALTERNATIVES, len(ids))
+    n_best = min(1 + n_alternatives, len(ids))
     pairs = zip(torch.split(scores_nk, block_size), torch.split(given_n, block_size), strict=True)
-    blocks = [_best_clusters(score_bk, given_b, n_best) for score_bk, given_b in pairs]
+    blocks = [_best_clusters(confidence.probabilities(score_bk).cpu(), given_b, n_best) for score_bk, given_b in pairs]
     cluster_nj, probability_nj = (torch.cat(parts).numpy() for parts in zip(*blocks, strict=True))
+    novelty_n = np.concatenate([confidence.novelty(block_bk, n_old) for block_bk in torch.split(scores_nk, block_size)])
     names = np.array(ids, dtype=object)
+    status_n = np.where(cluster_nj[:, 0] < n_old, "known", "new")
+    is_settled_n = given_n.numpy() >= 0
     table = {
         "category": names[cluster_nj[:, 0]],
-        "status": np.where(cluster_nj[:, 0] < n_old, "known", "new"),
+        "status": np.where(~is_settled_n & (probability_nj[:, 0] < confidence.unsure_below), "unsure", status_n),
         "confidence": probability_nj[:, 0].round(6),
+        "novelty": novelty_n.round(6),
     }
     for rank in range(1, n_best):
         table[f"alt_{rank}"] = names[cluster_nj[:, rank]]
@@ -112,15 +157,21 @@ def prediction_table(
     return pd.DataFrame(table)
 
 
-def _best_clusters(score_bk: Tensor, given_b: Tensor, n_best: int) -> tuple[Tensor, Tensor]:
+def _best_clusters(probability_bk: Tensor, given_b: Tensor, n_best: int) -> tuple[Tensor, Tensor]:
     """Return cluster_bj and probability_bj: the given cluster, if there is one, then the others by falling score."""
-    probability_bk = score_bk.double().softmax(-1).cpu()
     order_bk = probability_bk.clone()
     row_g = (given_b >= 0).nonzero().flatten()
     order_bk[row_g, given_b[row_g]] = 2.0
     # Stable: of equal scores the first counts, as in arg max; topk may take any.
     cluster_bj = order_bk.sort(descending=True, stable=True).indices[:, :n_best]
     return cluster_bj, probability_bk.gather(1, cluster_bj)
+
+
+def results_of(split: Split, fitted: Fitted) -> pd.DataFrame:
+    """Return one row per image of what was fitted; `split` has all labels that were given."""
+    return result_table(
+        split, fitted.scores_nk, fitted.categories, confidence=fitted.confidence, features_nd=fitted.features_nd
+    )
 
 
 def category_table(results: pd.DataFrame, split: Split, ids: list[str]) -> pd.DataFrame:
@@ -144,26 +195,61 @@ def category_table(results: pd.DataFrame, split: Split, ids: list[str]) -> pd.Da
 def describe(split: Split, results: pd.DataFrame) -> dict[str, object]:
     """Return what was found, in numbers a sentence can be made of."""
     sorted_ = results[~split.is_labelled]
+    is_new = ~sorted_["category"].isin(split.class_names)
     # By id first: among categories of one size the sort keeps that order, so new-001 is the largest.
-    new_sizes = sorted_.loc[sorted_["status"] == "new", "category"].value_counts().sort_index()
+    new_sizes = sorted_.loc[is_new, "category"].value_counts().sort_index()
     new_sizes = new_sizes.sort_values(ascending=False, kind="stable")
+    looks_known = sorted_["status"] == "known"
     return {
         "n_images": len(results),
         "n_labelled": split.n_labelled,
         "n_unlabelled": split.n_unlabelled,
         "n_known_categories": split.n_old,
-        "n_unlabelled_known": int((sorted_["status"] == "known").sum()),
-        "n_unlabelled_new": int(new_sizes.sum()),
+        "n_unlabelled_known": int(looks_known.sum()),
+        "n_unlabelled_new": int((sorted_["status"] == "new").sum()),
+        "n_unsure": int((sorted_["status"] == "unsure").sum()),
         "n_new_categories": len(new_sizes),
         "n_categories_used": int(sorted_["category"].nunique()),
         "largest_new": new_sizes.index[0] if len(new_sizes) else None,
         "largest_new_size": int(new_sizes.iloc[0]) if len(new_sizes) else 0,
+        "smallest_new": new_sizes.index[-1] if len(new_sizes) else None,
+        "smallest_new_size": int(new_sizes.iloc[-1]) if len(new_sizes) else 0,
         "largest_share": round(float(sorted_["category"].value_counts(normalize=True).iloc[0]), 4)
         if len(sorted_)
         else 0.0,
-        "median_confidence": round(float(sorted_["confidence"].median()), 4) if len(sorted_) else None,
-        "n_unreadable": len(split.problems),
+        "median_confidence": _median(sorted_["confidence"]),
+        "median_confidence_known": _median(sorted_.loc[looks_known, "confidence"]),
+        "n_possible_label_errors": int(results["possible_label_error"].sum()),
+        "n_unreadable": split.n_not_used,
     }
+
+
+def held_back_facts(
+    scores_nk: Tensor, labels: NDArray[np.int64], is_held_back: NDArray[np.bool_], confidence: Confidence
+) -> dict[str, Any] | None:
+    """Return how right and how well calibrated the model is on labels it did not know; None without any."""
+    if not is_held_back.any():
+        return None
+    best_m = confidence.probabilities(scores_nk[torch.from_numpy(is_held_back)]).max(-1)
+    is_right = best_m.indices.numpy() == labels[is_held_back]
+    low, high = share_interval(int(is_right.sum()), len(is_right))
+    stated = best_m.values.numpy()
+    return {
+        "n": len(is_right),
+        "n_right": int(is_right.sum()),
+        "accuracy": round(100 * float(is_right.mean()), 2),
+        "low": round(100 * low, 2),
+        "high": round(100 * high, 2),
+        "mean_confidence": round(float(stated.mean()), 4),
+        "calibration_error": round(expected_calibration_error(stated, is_right), 4),
+        "reliability": [asdict(part) for part in reliability(stated, is_right, n_bins=N_SHOWN_BINS)],
+        "temperature": round(confidence.temperature, 4),
+        "unsure_below": round(confidence.unsure_below, 4),
+    }
+
+
+def _median(values: pd.Series) -> float | None:
+    return round(float(values.median()), 4) if len(values) else None
 
 
 def protocol(*, part: Scored = "train", draw: Draw = "pooled") -> str:

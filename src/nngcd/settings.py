@@ -9,9 +9,11 @@ from typing import Any, Literal
 
 import yaml
 
+from nngcd.confidence import UNSURE, check_unsure
 from nngcd.core import config
 from nngcd.core.components import find_component
 from nngcd.core.errors import ConfigError, did_you_mean
+from nngcd.datasets.holding_back import SHARE
 from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.training.loop import Config as TrainingConfig
 from nngcd.views import Config as ViewsConfig
@@ -58,6 +60,11 @@ class Settings:
     """auto, 32-true, 16-mixed or bf16-mixed."""
     workers: int | None = None
     """Image-reading processes; when absent, one per core."""
+    hold_back: float = SHARE
+    """Share of the labelled images of each category whose labels are kept from training, to calibrate the confidence
+    and to measure the accuracy on known categories; 0 uses all labels. Benchmarks hold nothing back."""
+    unsure: float = UNSURE
+    """Share of the held-back images that would be called unsure."""
     reading: ReadingConfig = field(default_factory=ReadingConfig)
     """How folders and manifests are read."""
     views: ViewsConfig = field(default_factory=ViewsConfig)
@@ -71,6 +78,9 @@ class Settings:
         self.k_range  # noqa: B018 (raises when k cannot be read)
         if self.tail_blocks < 1:
             raise ConfigError("tail_blocks", self.tail_blocks, "must be at least 1")
+        if not 0 <= self.hold_back < 1:
+            raise ConfigError("hold_back", self.hold_back, "must be in [0, 1)")
+        check_unsure(self.unsure)
         if self.whitened_features is not None and (self.whitened_features < 1 or self.effort != "quick"):
             raise ConfigError("whitened_features", self.whitened_features, "must be at least 1, and effort quick")
 

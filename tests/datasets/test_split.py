@@ -6,7 +6,7 @@ import pytest
 
 from nngcd.core.errors import DataError
 from nngcd.core.seeds import numpy_generator
-from nngcd.datasets.split import UNLABELLED, Split, Truth, draw_labelled, image_table, relabel
+from nngcd.datasets.split import UNLABELLED, Problem, Split, Truth, draw_labelled, image_table, relabel
 
 
 def make_split(**changes):
@@ -112,3 +112,9 @@ def test_the_published_draw_is_repeated():
     expected = np.random.choice(range(301), replace=False, size=(int(0.5 * 301),))  # noqa: NPY002
     is_labelled = draw_labelled(np.ones(301, dtype=bool), generator=np.random.RandomState(0))
     assert np.flatnonzero(is_labelled).tolist() == sorted(expected.tolist())
+
+
+def test_a_file_whose_label_alone_is_not_used_is_used():
+    names = (("1.png", "D13"), ("broken.png", "D03"), ("an empty folder", "D29"))
+    problems = tuple(Problem(name, code, "because") for name, code in names)
+    assert make_split(problems=problems).n_not_used == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import torch
@@ -31,7 +32,8 @@ class WhitenedFeatures(nn.Module):
     def whiten(self, features_bd: Tensor) -> Tensor:
         """Return (B, E) features of features."""
         unit_bd = F.normalize(features_bd.float(), dim=-1)
-        return F.normalize((unit_bd - self.mean_d) @ self.map_de, dim=-1) * QUICK_SQUARED_LENGTH**0.5
+        white_be: Tensor = (unit_bd - self.mean_d) @ self.map_de
+        return F.normalize(white_be, dim=-1) * math.sqrt(QUICK_SQUARED_LENGTH)
 
 
 def whitened(backbone: Backbone, n_directions: int) -> Backbone:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from nngcd.cli import options
 from nngcd.cli.display import progress_display, reading, say, say_json, say_table
+from nngcd.cli.words import reliability_words, trust_words
 from nngcd.core.errors import ConfigError
 
 SPLIT_HELP = "The run's unlabelled images, or the official test images of its benchmark, which it has never seen."
@@ -25,7 +26,7 @@ def evaluate(  # noqa: PLR0913 (one parameter per flag)
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Score a run: accuracy of all, old and new classes, NMI, ARI.
+    """Score a run: accuracy of all, old and new classes, NMI, ARI, and how far its confidence can be trusted.
 
     Example:  nngcd evaluate runs/first --truth true_labels.csv
     """
@@ -38,6 +39,10 @@ def evaluate(  # noqa: PLR0913 (one parameter per flag)
     if split == "test" and truth is not None:
         raise ConfigError("--truth", str(truth), "is for the run's own images; leave it out with --split test")
     folder = RunFolder.open(run)
+    facts = evaluation.held_back(folder)
+    if split == "train" and truth is None and facts and not evaluation.knows_truth(folder):
+        _show_held_back(facts, run, is_json=json)
+        return
     if split == "test":
         with progress_display(is_quiet=quiet or json) as progress:
             scores = evaluation.evaluate_test(
@@ -46,7 +51,7 @@ def evaluate(  # noqa: PLR0913 (one parameter per flag)
     else:
         scores = evaluation.evaluate(folder, truth)
     if json:
-        say_json(scores)
+        say_json(scores | {"held_back": facts})
         return
     rows = [
         [title, *("-" if part is None else f"{part:.1f}" for part in scores[name].values())]
@@ -61,3 +66,15 @@ def evaluate(  # noqa: PLR0913 (one parameter per flag)
     counts = f"{scores['n_clusters_used']} clusters used, {scores['n_true_classes']} true classes"
     say(f"{counts}, {scores['n_scored']} images")
     say(f"Protocol: {scores['protocol']}")
+    for line in [*trust_words(scores["confidence"]), *(reliability_words(facts) if facts else [])]:
+        say(line)
+
+
+def _show_held_back(facts: dict[str, Any], run: Path, *, is_json: bool) -> None:
+    """Print what is known without the truth: how right the run is on the labels it held back."""
+    if is_json:
+        say_json({"held_back": facts})
+        return
+    for line in reliability_words(facts):
+        say(line)
+    say(f"\nWith the true labels:  nngcd evaluate {run} --truth TRUE_LABELS.csv   (columns file_name,label)")

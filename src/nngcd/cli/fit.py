@@ -11,6 +11,8 @@ from nngcd.cli import options
 from nngcd.cli.reading_options import as_typed, takes_reading
 from nngcd.core.errors import ConfigError
 
+ALL_LABELS_HELP = "Train with every label; nothing is then left to check and calibrate the result with."
+STRICT_HELP = "Exit code 5 when nearly all images fall into one category."
 VIEWS_HELP = "Random views kept of each image, or new ones every epoch. (default: quick 2, normal 10, full online)"
 
 
@@ -30,6 +32,9 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     workers: options.Workers = None,
     views_per_image: Annotated[str | None, typer.Option(metavar="N|online", help=VIEWS_HELP)] = None,
     bank_size: Annotated[float | None, typer.Option(metavar="GB", help="Largest view bank. (default: 50)")] = None,
+    unsure: options.Unsure = None,
+    use_all_labels: Annotated[bool, typer.Option("--use-all-labels", help=ALL_LABELS_HELP)] = False,
+    strict: Annotated[bool, typer.Option("--strict", help=STRICT_HELP)] = False,
     out: Annotated[Path | None, typer.Option(help="The run folder to make. (default: runs/NAME-DATE)")] = None,
     cache: options.Cache = None,
     config_file: Annotated[Path | None, typer.Option("--config", help="Settings, as in a run's config.yaml.")] = None,
@@ -55,17 +60,12 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     flags = {
         "data": data, "dataset": dataset, "k": k, "method": method, "effort": effort, "preset": preset,
         "backbone": backbone, "weights": weights, "image_size": image_size, "seed": seed, "device": device,
-        "workers": workers, "views": _views(views_per_image, bank_size), "reading": reading or None,
+        "workers": workers, "views": _views(views_per_image, bank_size), "reading": reading or None, "unsure": unsure,
+        "hold_back": 0.0 if use_all_labels else None,
     }  # fmt: skip
     if resume:
-        others = {**flags, "views-per-image": views_per_image, "bank-size": bank_size, "out": out,
-                  "config": config_file, "set": assignments}  # fmt: skip
-        del others["views"], others["reading"]
-        others |= {flag.removeprefix("--"): True for flag in as_typed(reading or {})[:1]}
-        for name, value in others.items():
-            if value is not None:
-                reason = f"continues a run as it is; leave out {'DATA' if name == 'data' else '--' + name}"
-                raise ConfigError("--resume", str(resume), reason)
+        of_views = {"views-per-image": views_per_image, "bank-size": bank_size}
+        _refuse_beside(resume, flags | of_views | {"out": out, "config": config_file, "set": assignments})
         run, settings = running.resumed(resume)
     else:
         settings = running.settings_from(flags, config_file, assignments or [])
@@ -73,6 +73,19 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     if report:
         running.report_on(run, is_quiet=quiet or json)
     running.show(run, is_json=json)
+    if strict:
+        running.stop_if_collapsed(run)
+
+
+def _refuse_beside(resume: Path, flags: dict[str, Any]) -> None:
+    """Raise `ConfigError` for the first flag that would change a run that is to be continued."""
+    others = {name: value for name, value in flags.items() if name not in ("views", "reading", "hold_back")}
+    others |= {flag.removeprefix("--"): True for flag in as_typed(flags["reading"] or {})[:1]}
+    others["use-all-labels"] = flags["hold_back"]
+    for name, value in others.items():
+        if value is not None:
+            reason = f"continues a run as it is; leave out {'DATA' if name == 'data' else '--' + name}"
+            raise ConfigError("--resume", str(resume), reason)
 
 
 def _views(per_image: str | None, bank_gb: float | None) -> dict[str, Any] | None:

@@ -31,6 +31,8 @@ Weights = Annotated[str | None, typer.Option(help="Local weights of the backbone
 ImageSize = Annotated[int | None, typer.Option(min=1, help="Side of the crop in pixels.")]
 _K_HELP = "Number of categories, known and new together. (default: auto, or as published for benchmark data sets)"
 K = Annotated[str | None, typer.Option("--k", metavar="auto|N|A..B", help=_K_HELP)]
+_UNSURE_HELP = "Share of known images that is called unsure, from 0 to 1. (default: 0.05; predict: as the run)"
+Unsure = Annotated[float | None, typer.Option(metavar="SHARE", help=_UNSURE_HELP)]
 Seeds = Annotated[str, typer.Option(help="Seeds to run, for example 0-2 for mean and deviation.")]
 Smoke = Annotated[bool, typer.Option("--smoke", help="Two epochs on some 300 images: does everything run?")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +11,9 @@ import typer
 
 from nngcd.cli import options
 from nngcd.cli.display import progress_display, reading, say, say_json
-from nngcd.core.errors import ConfigError
+from nngcd.core.errors import ConfigError, NngcdWarning
+
+TOP_HELP = "How many further categories to name for each image."
 
 
 def predict(  # noqa: PLR0913 (one parameter per flag)
@@ -18,6 +22,8 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
     out: Annotated[Path, typer.Option(help="Table to write: .csv or .parquet.")] = Path("predictions.csv"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the table if it is there.")] = False,
     dataset: options.Dataset = None,
+    unsure: options.Unsure = None,
+    top: Annotated[int, typer.Option(min=0, help=TOP_HELP)] = 3,
     device: options.Device = "auto",
     workers: options.Workers = None,
     json: options.Json = False,
@@ -25,27 +31,56 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
 ) -> None:
     """Put the images of DATA into the categories of a finished run.
 
+    Any number of images: rows are written as they are found, and the table appears when all are there.
+
     Example:  nngcd predict runs/first new_images/ --out new.csv
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
-    from nngcd.core.files import write_table
+    import dataclasses
+
+    from nngcd.core.files import table_writer
     from nngcd.core.run_folder import RunFolder
-    from nngcd.datasets import open_images
-    from nngcd.prediction import predict_with
-    from nngcd.training.model import Model
+    from nngcd.prediction import Predictor, reading_of, stream, unlike_words
 
     if out.suffix not in (".csv", ".parquet"):
         raise ConfigError("--out", str(out), "must end in .csv or .parquet")
     if out.exists() and not overwrite:
         raise ConfigError("--out", str(out), "exists already; choose another name or add --overwrite")
-    model, categories = Model.load(RunFolder.open(run).model)
-    with progress_display(is_quiet=quiet or json) as progress:
-        split = open_images(data, dataset=dataset, on_progress=reading(progress))
-        table = predict_with(model, categories, split, device=device, workers=workers, progress=progress)
-    write_table(out, table)
-    counts = table["status"].value_counts()
+    folder = RunFolder.open(run)
+    predictor = Predictor.load(folder, device=device, workers=workers)
+    confidence = predictor.confidence.with_unsure(unsure)
+    predictor = dataclasses.replace(predictor, confidence=confidence, n_alternatives=top)
+    counts, n_unlike = Counter[str](), 0
+    with progress_display(is_quiet=quiet or json) as progress, table_writer(out) as add:
+        blocks = stream(
+            predictor, data, dataset=dataset, reading=reading_of(folder), on_progress=reading(progress),
+            progress=progress,
+        )  # fmt: skip
+        for table, n_strange in blocks:
+            add(table)
+            counts.update(table["status"])
+            n_unlike += n_strange
+    strange = unlike_words(n_unlike, counts.total() - counts["unreadable"])
+    if strange:
+        warnings.warn(strange, NngcdWarning, stacklevel=1)
     if json:
-        say_json({"out": str(out), **{str(status): int(n) for status, n in counts.items()}})
+        say_json({"out": str(out), **counts, "unlike_training": n_unlike, "is_calibrated": confidence.is_calibrated})
         return
-    say(f"{len(table)} images: " + ", ".join(f"{n} {status}" for status, n in counts.items()))
-    say(f"Written to {out}")
+    for line in _words(counts, is_calibrated=confidence.is_calibrated):
+        say(line)
+    say(f"\nWritten to {out}")
+
+
+def _words(counts: Counter[str], *, is_calibrated: bool) -> list[str]:
+    """Return what was found, in plain words."""
+    meaning = {
+        "known": "look like a known category",
+        "new": "fall into a category that the run discovered",
+        "unsure": "unsure: the category is a guess (change with --unsure)",
+        "unreadable": "cannot be read; the table says why",
+    }
+    lines = [f"{counts.total()} images"]
+    lines += [f"  {counts[status]:>6}  {words}" for status, words in meaning.items() if counts[status]]
+    if not is_calibrated:
+        lines.append("The confidence is the model's own and not calibrated: the run held no labels back.")
+    return lines

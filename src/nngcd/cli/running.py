@@ -17,7 +17,7 @@ from typing import Any
 import typer
 
 from nngcd.cli.display import ERRORS, progress_display, reading, say, say_json
-from nngcd.cli.words import found_words, score_words
+from nngcd.cli.words import COLLAPSE_SHARE, found_words, held_back_words, label_error_words, score_words
 from nngcd.core import config, processes
 from nngcd.core.device import choose_device
 from nngcd.core.errors import ConfigError, NngcdWarning, TrainingError, UserError
@@ -122,13 +122,17 @@ def fit_run(
     is_quiet, prefix = is_quiet or not processes.is_first(), grid.prefix if grid else ""
     split, truth = grid.opened if grid else open_data(settings, is_quiet=is_quiet)
     job = prepare(split, settings)
+    for note in _notes(split):
+        warnings.warn(note, NngcdWarning, stacklevel=2)
     if run is None:
         run = _new_run(out or Path("runs") / f"{split.name}-{datetime.now():%Y%m%d}", may_rename=grid is None)
     if not is_quiet:
         say(f"{prefix}run folder: {run.path}")
         say(f"{prefix}method {settings.method}, effort {settings.effort}, seed {settings.seed}")
         say(f"{prefix}{len(split)} images: {split.n_labelled} labelled in {split.n_old} categories, "
-            f"{split.n_unlabelled} unlabelled, {len(split.problems)} not used")  # fmt: skip
+            f"{split.n_unlabelled} unlabelled, {split.n_not_used} not used")  # fmt: skip
+        if n_held := int(job.is_held_back.sum()):
+            say(f"{prefix}{n_held} labels are held back to check the result (--use-all-labels uses them, too)")
     with ExitStack() as around:
         around.enter_context(interruptible(grid.go_on if grid else _resume_command(run, cache)))
         if processes.is_first():
@@ -167,7 +171,7 @@ def show(run: RunFolder, *, is_json: bool) -> None:
         say_json({"run": str(run.path), **summary})
         return
     say()
-    for line in found_words(summary):
+    for line in [*found_words(summary), *held_back_words(summary), *label_error_words(summary)]:
         say(line)
     if "scores" in summary:
         for line in score_words(summary["scores"]):
@@ -176,6 +180,26 @@ def show(run: RunFolder, *, is_json: bool) -> None:
     look = f"open {run.report} in a browser" if run.report.is_file() else f"nngcd report {run.path}"
     say(f"Look at the categories:  {look}")
     say(f"Label further images:    nngcd predict {run.path} NEW_IMAGES/ --out new.csv")
+
+
+def stop_if_collapsed(run: RunFolder) -> None:
+    """Raise `TrainingError` when nearly all unlabelled images fell into one category; the run is kept.
+
+    Raises:
+        TrainingError: for `--strict`.
+    """
+    summary = read_json(run.summary)
+    if summary["largest_share"] > COLLAPSE_SHARE and summary["k"] > 1:
+        share = f"{summary['largest_share']:.0%} of the unlabelled images fell into one category"
+        raise TrainingError(f"T04: {share} (--strict). The run is complete: {run.path}")
+
+
+def _notes(split: Split) -> list[str]:
+    """Return what the user should know about the labels before the work begins."""
+    notes = []
+    if split.n_old == 1 and split.n_classes is None:
+        notes.append("D09: only one known category: known against new will be weak, without a contrast between known.")
+    return notes
 
 
 def _resume_command(run: RunFolder, cache: Path | None) -> str:

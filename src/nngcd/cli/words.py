@@ -12,22 +12,90 @@ def found_words(summary: Summary) -> list[str]:
     n, known, new = summary["n_unlabelled"], summary["n_unlabelled_known"], summary["n_unlabelled_new"]
     lines = k_words(summary["k"], summary["k_estimate"]) if summary.get("k_estimate") else []
     lines += [f"{n} unlabelled images were sorted into {summary['n_categories_used']} of {summary['k']} categories:"]
-    lines.append(f"  {known:>6}  look like one of the {summary['n_known_categories']} known categories")
+    of_known = f"look like one of the {summary['n_known_categories']} known categories"
+    if summary.get("held_back") and summary["median_confidence_known"] is not None:
+        of_known += f" (median confidence {summary['median_confidence_known']:.2f})"
+    lines.append(f"  {known:>6}  {of_known}")
     if summary["n_new_categories"]:
-        largest = f"largest: {summary['largest_new']}, {summary['largest_new_size']} images"
-        lines.append(f"  {new:>6}  fall into {summary['n_new_categories']} new categories ({largest})")
+        sizes = f"largest: {summary['largest_new']}, {summary['largest_new_size']} images"
+        if summary["n_new_categories"] > 1:
+            sizes += f"; smallest: {summary['smallest_new']}, {summary['smallest_new_size']}"
+        lines.append(f"  {new:>6}  fall into {summary['n_new_categories']} new categories ({sizes})")
     else:
         lines.append(f"  {new:>6}  are new")
+    if summary.get("n_unsure"):
+        lines.append(f"  {summary['n_unsure']:>6}  unsure ({summary['n_unsure'] / n:.0%}; change with --unsure)")
     if summary["n_unreadable"]:
-        lines.append(f"  {summary['n_unreadable']} files were not used; problems.csv says why")
+        lines.append(f"  {summary['n_unreadable']} files could not be used; problems.csv says why")
     if summary["largest_share"] > COLLAPSE_SHARE and summary["k"] > 1:
         spreads = summary["method"] in ("nngcd", "simgcd", "mugcd")
         advice = "Try --set loss.entropy_weight=2." if spreads else "Try another --k."
-        lines.append(f"Careful: {summary['largest_share']:.0%} of them fell into one category. {advice}")
+        lines.append(f"Careful (T04): {summary['largest_share']:.0%} of them fell into one category. {advice}")
     return lines
 
 
 COLLAPSE_SHARE = 0.6
+
+
+def held_back_words(summary: Summary) -> list[str]:
+    """Return how right the model is on labels it did not know, and what that does not cover."""
+    facts, n_unchecked = summary.get("held_back"), summary.get("n_unchecked_categories", 0)
+    if facts is None:
+        reason = summary.get("not_calibrated") or "the run was made by an older version"
+        accuracy = "" if "scores" in summary else ", and the accuracy not known"
+        return [f"The confidence is not calibrated{accuracy}: {reason}."]
+    share = facts["n"] / summary["n_labelled"]
+    half = (facts["high"] - facts["low"]) / 2
+    lines = [
+        f"Known categories, checked on {share:.0%} of your labels held back: {facts['accuracy']:.1f} % right "
+        f"(±{half:.1f}; {facts['n_right']} of {facts['n']})"
+    ]
+    if n_unchecked:
+        lines.append(
+            f"{n_unchecked} of the {summary['n_known_categories']} known categories have too few labelled images to be "
+            f"checked (D10); all of these were used for training."
+        )
+    if summary["n_new_categories"]:
+        lines.append("New categories cannot be scored without labels; the confidence in them is an extrapolation.")
+    return lines
+
+
+def label_error_words(summary: Summary) -> list[str]:
+    """Return how many given labels look wrong."""
+    n = summary.get("n_possible_label_errors", 0)
+    what = "1 of your labelled images looks" if n == 1 else f"{n} of your labelled images look"
+    return [f"{what} like another category (column possible_label_error); your label is kept."] if n else []
+
+
+def reliability_words(facts: Summary) -> list[str]:
+    """Return what was stated and what was true on held-back labels, by level of confidence."""
+    lines = [
+        f"Held-back labels: {facts['n_right']} of {facts['n']} right, {facts['accuracy']:.1f} % (95 % interval "
+        f"{facts['low']:.1f} to {facts['high']:.1f}); calibration error {facts['calibration_error']:.3f}"
+    ]
+    for part in facts["reliability"]:
+        lines.append(
+            f"  confidence {part['low']:.1f} to {part['high']:.1f}: {part['n']:>5} images, stated "
+            f"{part['confidence']:.2f}, right {part['accuracy']:.2f}"
+        )
+    return lines
+
+
+def trust_words(confidence: Summary) -> list[str]:
+    """Return how far confidence and novelty can be trusted, where the truth is known."""
+    lines = []
+    if confidence["calibration_error"] is not None:
+        lines.append(
+            f"Confidence of known categories: calibration error {confidence['calibration_error']:.3f} "
+            f"(stated {confidence['mean_confidence']:.2f}, right {confidence['accuracy']:.2f}; "
+            f"{confidence['n_known']} images, {confidence['n_bins']} bins)"
+        )
+    if confidence["novelty_auroc"] is not None:
+        lines.append(
+            f"Novelty: AUROC {confidence['novelty_auroc']:.3f} ({confidence['n_known']} images of known categories "
+            f"against {confidence['n_new']} of new ones)"
+        )
+    return lines
 
 
 def k_words(k: int, estimate: dict[str, Any]) -> list[str]:
@@ -38,10 +106,11 @@ def k_words(k: int, estimate: dict[str, Any]) -> list[str]:
         "fair": "fair, treat it as a guide",
         "low": "low, look at the groups and set --k yourself",
     }
+    at_edge = "T03: the interval reaches the end of the range; a wider one may give another number."
     return [
         f"There seem to be about {k} categories (between {low} and {high}), known and new together.",
         f"Confidence: {trust[confidence]} ({estimate['reason']}).",
-        *(["The interval reaches the end of the range; a wider one may give another number."] * estimate["is_at_edge"]),
+        *([at_edge] * estimate["is_at_edge"]),
     ]
 
 

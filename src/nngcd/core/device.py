@@ -30,7 +30,7 @@ def choose_device(name: str) -> torch.device:
     is_here = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not is_here.get(device.type, False):
         raise ResourceError(
-            f"no {name} device on this machine (torch {torch.__version__}). "
+            f"T07: no {name} device on this machine (torch {torch.__version__}). "
             "Use --device cpu --effort quick, or see `nngcd doctor`."
         )
     return device

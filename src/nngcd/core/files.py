@@ -6,12 +6,14 @@ import errno
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import yaml
 
 from nngcd.core.errors import DataError, ResourceError
@@ -44,7 +46,7 @@ def atomic(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     except OSError as error:
         if error.errno in CANNOT_WRITE:
-            raise ResourceError(f"cannot write {path}: {error.strerror}. Choose another place.") from error
+            raise ResourceError(f"R01: cannot write {path}: {error.strerror}. Choose another place.") from error
         raise
     finally:
         with suppress(OSError):
@@ -80,6 +82,38 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
             table.to_parquet(temporary, index=False)
         else:
             table.to_csv(temporary, index=False, float_format="%.6g")
+
+
+@contextmanager
+def table_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    """Yield a function that adds rows to a `.csv` or `.parquet` table, which appears under its name when all are there.
+
+    The first rows say which columns there are and of which type; those that follow must have the same.
+    """
+    with atomic(path) as temporary, ExitStack() as stack:
+        yield (_parquet_adder if path.suffix == ".parquet" else _csv_adder)(temporary, stack)
+
+
+def _csv_adder(path: Path, stack: ExitStack) -> Callable[[pd.DataFrame], None]:
+    file = stack.enter_context(path.open("w", encoding="utf-8", newline=""))
+
+    def add(rows: pd.DataFrame) -> None:
+        rows.to_csv(file, index=False, header=file.tell() == 0, float_format="%.6g", lineterminator="\n")
+
+    return add
+
+
+def _parquet_adder(path: Path, stack: ExitStack) -> Callable[[pd.DataFrame], None]:
+    writers: list[pq.ParquetWriter] = []
+
+    def add(rows: pd.DataFrame) -> None:
+        schema = writers[0].schema if writers else None
+        table = pa.Table.from_pandas(rows, schema=schema, preserve_index=False)
+        if not writers:
+            writers.append(stack.enter_context(pq.ParquetWriter(path, table.schema)))
+        writers[0].write_table(table)
+
+    return add
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:

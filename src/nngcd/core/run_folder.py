@@ -25,7 +25,7 @@ k.json, k.svg      how many categories: estimate, interval, curve (when it was e
 metrics.jsonl      one line per training epoch
 config.yaml        every setting; `nngcd fit --config config.yaml` repeats the run
 environment.json   versions, device, command line, times
-data/              the images that were used (manifest.parquet) and which labels were given (split.csv)
+data/              the images that were used (manifest.parquet), the labels given and which were held back (split.csv)
 log.txt            what happened when
 problems.csv       files that were not used, and why
 features.safetensors  the learned feature of every image
@@ -161,7 +161,7 @@ class RunFolder:
         if lock.is_file():
             if holder := _live_holder(lock):
                 raise ResourceError(
-                    f"{self.path} is in use by process {holder['pid']} on {holder['host']}. "
+                    f"T11: {self.path} is in use by process {holder['pid']} on {holder['host']}. "
                     f"If that process is gone, delete {lock}."
                 )
             lock.unlink(missing_ok=True)

@@ -18,6 +18,8 @@ UNLABELLED = -1
 UNKNOWN = -1
 Draw = Literal["pooled", "stratified"]
 """How the labelled half of the old classes is drawn: from all their images together, or from each class."""
+EMPTY_FOLDER = "D29"
+"""The code of a problem that is none of an image."""
 TABLE_COLUMNS = ("image_id", "file_name", "split", "group")
 
 
@@ -106,6 +108,12 @@ class Split:
     def n_unlabelled(self) -> int:
         """The number of unlabelled images."""
         return len(self.labels) - self.n_labelled
+
+    @property
+    def n_not_used(self) -> int:
+        """The number of files that are not among the images; a file whose label alone is not used is."""
+        others = {problem.file_name for problem in self.problems if problem.code != EMPTY_FOLDER}
+        return len(others.difference(self.table["file_name"]))
 
     @property
     def fingerprint(self) -> str:

@@ -162,7 +162,7 @@ def _stop_unless_finite(values: dict[str, float], moment: Moment) -> None:
         return
     bad = ", ".join(f"{name} = {value}" for name, value in values.items() if not math.isfinite(value))
     raise TrainingError(
-        f"the loss is no longer finite in epoch {moment.epoch + 1} ({bad}). The state before that epoch is kept. "
+        f"T05: the loss is no longer finite in epoch {moment.epoch + 1} ({bad}). The state before that epoch is kept. "
         "Try a smaller step, for example --set training.learning_rate=0.03."
     )
 

@@ -1,0 +1,244 @@
+"""What can go wrong with a run (PRODUCT cases T, R and S): exit code, message, and that nothing is lost.
+
+Elsewhere: T06 (memory runs out) in training/test_loop.py, T07 (no such device) and T09 (interrupted) in test_cli.py,
+S01 and S02 (weights that cannot be trusted or do not fit) in backbones/test_weights.py and test_checkpoints.py.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from nngcd.methods import simgcd
+
+pytestmark = pytest.mark.filterwarnings("always::nngcd.core.errors.NngcdWarning")
+KMEANS = ("--method", "kmeans", "--quiet")
+SMALL = ("--method", "simgcd", "--set", "loss.n_hidden=16", "--set", "loss.n_projection=8",
+         "--set", "training.batch_size=48", "--set", "training.epochs=3", "--quiet")  # fmt: skip
+
+
+@pytest.fixture
+def save(tmp_path):
+    """Write features and labels as a user would, and return the file."""
+
+    def write(features, labels, name="mine"):
+        np.savez(tmp_path / f"{name}.npz", X=features, y=labels)
+        return tmp_path / f"{name}.npz"
+
+    return write
+
+
+@pytest.fixture
+def arrays(blobs, save):
+    return save(blobs[0], blobs[1])
+
+
+def said(*texts):
+    """Return everything printed as one line, however it was wrapped."""
+    return " ".join(" ".join(texts).split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--k", 2), 2, "T01: 3 categories are labelled; K counts known and new"),
+        (("--k", 241), 2, "T02: there are only 240 images"),
+        (("--unsure", 1.5), 2, "--unsure = 1.5: must be in [0, 1)"),
+        (("--set", "hold_back=1"), 2, "hold_back = 1"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(nngcd, arrays, tmp_path, arguments, code, message):
+    found, out, err = nngcd("fit", arrays, "--out", tmp_path / "run", *KMEANS, *arguments)
+    assert (found, message in said(out, err)) == (code, True), err
+    assert "Traceback" not in out + err
+    assert not (tmp_path / "run").exists()
+
+
+def test_t02_hardly_more_images_than_categories_is_said(nngcd, arrays, tmp_path):
+    code, _, err = nngcd("fit", arrays, "--k", 200, "--out", tmp_path / "run", *KMEANS)
+    assert code == 0
+    assert "T02: --k 200 for 240 images: 1.2 images per category" in said(err)
+
+
+def test_t03_an_estimate_at_the_end_of_its_range_is_said(nngcd, arrays, tmp_path):
+    code, out, _ = nngcd("fit", arrays, "--k", "4..5", "--out", tmp_path / "run", *KMEANS)
+    assert code == 0
+    assert "T03" in out
+
+
+def test_t04_a_collapse_is_said_loudly_and_is_an_error_only_when_asked_for(nngcd, rng, save, tmp_path):
+    features = np.concatenate([rng.normal(size=(20, 8)) * 0.1 + np.repeat(np.eye(2, 8) * 5, 10, axis=0),
+                               rng.normal(size=(100, 8)) * 0.1 + np.eye(2, 8)[0] * 5])  # fmt: skip
+    data = save(features, np.repeat([0, 1, -1], [10, 10, 100]))
+    code, out, _ = nngcd("fit", data, "--k", 2, "--out", tmp_path / "a", *KMEANS)
+    assert code == 0
+    assert "Careful (T04): 100% of them fell into one category" in out
+    code, _, err = nngcd("fit", data, "--k", 2, "--out", tmp_path / "b", "--strict", *KMEANS)
+    assert code == 5
+    assert "T04" in err
+    assert (tmp_path / "b" / "results.csv").is_file()
+
+
+@pytest.fixture
+def broken_run(nngcd, arrays, tmp_path, monkeypatch):
+    """A run whose loss became NaN in its second epoch."""
+    right = simgcd.Method.loss
+
+    def loss(self, batch):
+        terms = right(self, batch)
+        return {name: term * torch.nan for name, term in terms.items()} if batch.moment.epoch == 1 else terms
+
+    monkeypatch.setattr(simgcd.Method, "loss", loss)
+    result = nngcd("fit", arrays, "--k", 6, "--out", tmp_path / "broken", *SMALL)
+    monkeypatch.setattr(simgcd.Method, "loss", right)
+    return tmp_path / "broken", result
+
+
+def test_t05_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_epoch(nngcd, arrays, broken_run, tmp_path):
+    run, (code, _, err) = broken_run
+    assert code == 5
+    assert "T05: the loss is no longer finite in epoch 2" in said(err)
+    assert "--set training.learning_rate" in said(err)
+    assert len((run / "metrics.jsonl").read_text().splitlines()) == 1
+    assert nngcd("fit", "--resume", run, "-q")[0] == 0
+    assert nngcd("fit", arrays, "--k", 6, "--out", tmp_path / "whole", *SMALL)[0] == 0
+    assert (run / "results.csv").read_bytes() == (tmp_path / "whole" / "results.csv").read_bytes()
+
+
+def test_t10_a_run_is_not_resumed_on_other_labels_and_says_how_many(nngcd, blobs, save, broken_run):
+    run, _ = broken_run
+    labels = blobs[1].copy()
+    labels[[0, 2]] = -1
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    save(blobs[0], labels)
+    code, _, err = nngcd("fit", "--resume", run)
+    assert code == 3
+    assert "T10: cannot resume" in said(err)
+    assert "2 labels changed" in said(err)
+    kept = {path: content for path, content in before.items() if path.name != "log.txt"}
+    assert all(path.read_bytes() == content for path, content in kept.items())
+
+
+def test_t10_a_run_is_not_resumed_with_other_labels_held_back(nngcd, broken_run):
+    run, _ = broken_run
+    table = pd.read_csv(run / "data" / "split.csv")
+    assert table["held_back"].sum() == 12
+    table["held_back"] = False
+    table.to_csv(run / "data" / "split.csv", index=False)
+    code, _, err = nngcd("fit", "--resume", run)
+    assert code == 3
+    assert "it held back 0 labels, and now 12 would be" in said(err)
+    (run / "data" / "split.csv").unlink()
+    code, _, err = nngcd("fit", "--resume", run)
+    assert (code, "split.csv cannot be read" in said(err)) == (3, True)
+
+
+def test_t11_a_folder_in_use_is_left_alone(nngcd, broken_run):
+    run, _ = broken_run
+    (run / ".lock").write_text(json.dumps({"pid": os.getppid(), "host": os.uname().nodename}))
+    code, _, err = nngcd("fit", "--resume", run)
+    assert code == 4
+    assert f"T11: {run} is in use by process {os.getppid()}" in said(err)
+    assert (run / ".lock").is_file()
+
+
+def test_r01_a_full_disk_ends_with_the_reason_and_leaves_no_half_file(nngcd, arrays, tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    run = tmp_path / "run"
+    assert nngcd("fit", arrays, "--k", 6, "--out", run, *KMEANS)[0] == 0
+    (tmp_path / "kept.csv").write_text("mine")
+    monkeypatch.setattr("nngcd.core.files.os.fsync", full)
+    for arguments in (
+        ("predict", run, arrays, "--out", tmp_path / "kept.csv", "--overwrite", "--quiet"),
+        ("predict", run, arrays, "--out", tmp_path / "kept.parquet", "--quiet"),
+        ("fit", arrays, "--k", 6, "--out", tmp_path / "other", *KMEANS),
+    ):
+        code, _, err = nngcd(*arguments)
+        assert code == 4
+        assert "R01: cannot write" in said(err)
+        assert "No space left on device" in said(err)
+        assert "Traceback" not in err
+    assert (tmp_path / "kept.csv").read_text() == "mine"
+    assert not list(tmp_path.rglob("*.tmp"))
+    assert not (tmp_path / "kept.parquet").exists()
+
+
+def test_r02_an_existing_folder_is_never_written_into(nngcd, arrays, tmp_path):
+    for _ in range(2):
+        code, out, _ = nngcd("fit", arrays, "--k", 6, "--out", tmp_path / "run", "--method", "kmeans")
+        assert code == 0
+    assert f"run folder: {tmp_path / 'run-2'}" in out
+    assert (tmp_path / "run" / "summary.json").is_file()
+
+
+@pytest.mark.parametrize("name", ["model/model.safetensors", "model/config.json", "model/confidence.json"])
+def test_r03_a_broken_run_folder_is_named(nngcd, arrays, tmp_path, name):
+    assert nngcd("fit", arrays, "--k", 6, "--out", tmp_path / "run", *KMEANS)[0] == 0
+    (tmp_path / "run" / name).write_text('{"surprise": 1}')
+    code, _, err = nngcd("predict", tmp_path / "run", arrays, "--out", tmp_path / "new.csv", "--quiet")
+    assert (code, "Traceback" in err) == (3, False), err
+    assert not (tmp_path / "new.csv").exists()
+
+
+def test_s03_images_unlike_the_training_images_are_said(nngcd, arrays, blobs, save, rng, tmp_path):
+    assert nngcd("fit", arrays, "--k", 6, "--out", tmp_path / "run", *KMEANS)[0] == 0
+    code, _, err = nngcd("predict", tmp_path / "run", arrays, "--out", tmp_path / "same.csv", "--quiet")
+    assert (code, err) == (0, "")
+    other = save(rng.normal(size=(100, 16)), np.full(100, -1), "other")
+    code, _, err = nngcd("predict", tmp_path / "run", other, "--out", tmp_path / "other.csv", "--quiet")
+    assert code == 0
+    assert "of these images look like nothing seen in training (expected < 10%)" in said(err)
+    assert len(pd.read_csv(tmp_path / "other.csv")) == 100
+
+
+LABELS = {
+    "none": (lambda classes: np.full(240, -1), "there are no labels", "D05: no labels"),
+    "one category": (
+        lambda classes: np.where((classes == 0) & (np.arange(240) % 2 == 0), 0, -1),
+        "4 of 4",
+        "D09: only one known category",
+    ),
+    "one image each": (
+        lambda classes: np.where(np.arange(240) % 40 == 0, classes, -1),
+        "no category has 5 labelled images",
+        "",
+    ),
+    "uneven": (
+        lambda classes: np.where((classes == 0) | (np.arange(240) % 20 == 0), classes, -1),
+        "5 of the 6 known categories have too few labelled images to be checked (D10)",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LABELS)
+def test_whatever_is_labelled_the_images_are_sorted_and_the_limits_are_said(nngcd, blobs, save, tmp_path, case):
+    features, _, classes = blobs
+    make, words, note = LABELS[case]
+    labels = make(classes)
+    code, out, err = nngcd("fit", save(features, labels), "--k", 6, "--out", tmp_path / "run", *KMEANS)
+    assert code == 0, err
+    assert words in said(out)
+    assert note in said(err)
+    results = pd.read_csv(tmp_path / "run" / "results.csv", dtype={"label_given": str, "category": str})
+    given = results["label_given"].notna()
+    assert given.sum() == (labels >= 0).sum()
+    assert (results["category"] == results["label_given"])[given].all()
+    assert results["novelty"].notna().all() == (case != "none")
+    code, out, _ = nngcd("predict", tmp_path / "run", tmp_path / "mine.npz", "--out", tmp_path / "new.csv", "-q")
+    assert code == 0
+    assert ("not calibrated" in out) == (case in ("none", "one image each"))
+
+
+def test_d06_everything_labelled_leaves_nothing_to_sort(nngcd, blobs, save, tmp_path):
+    code, _, err = nngcd("fit", save(blobs[0], blobs[2]), "--out", tmp_path / "run", *KMEANS)
+    assert (code, "D06: all 240 images are labelled" in said(err)) == (3, True)
+    assert not (tmp_path / "run").exists()
