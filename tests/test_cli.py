@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from nngcd.cli.app import app
 from nngcd.cli.options import seed_range
 
-COMMANDS = ("demo", "check", "fit", "report", "predict", "estimate-k", "evaluate", "compare", "figures", "bench",
-            "study", "doctor", "data list", "data add", "data verify")  # fmt: skip
+COMMANDS = ("demo", "check", "fit", "report", "export", "predict", "embed", "estimate-k", "evaluate", "compare",
+            "figures", "bench", "study", "doctor", "data list", "data add", "data verify")  # fmt: skip
 FAST = ["--set", "loss.n_hidden=32", "--set", "loss.n_projection=16", "--set", "training.batch_size=48"]
 
 

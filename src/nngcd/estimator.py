@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from nngcd.confidence import Confidence
 from nngcd.core.device import choose_device
-from nngcd.core.errors import ConfigError, DataError, NngcdWarning
+from nngcd.core.errors import ConfigError, DataError, NngcdWarning, UserError
 from nngcd.core.progress import Progress
+from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset, open_images
 from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.split import Split
@@ -25,6 +28,8 @@ from nngcd.pipeline import fit
 from nngcd.prediction import Predictor, features_of, predict_with
 from nngcd.report import MAX_IMAGES, findings_from_fit, write_report
 from nngcd.results import category_table, results_of
+from nngcd.review.reviewed import reviewed_results
+from nngcd.review.session import Review
 from nngcd.settings import resolve, to_values
 from nngcd.training.model import Model
 
@@ -155,6 +160,26 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         )
         return write_report(found, Path(path), max_images=max_images, progress=self.progress).path
 
+    @contextmanager
+    def edit(self, *, user: str | None = None) -> Iterator[Review]:
+        """Correct the categories; every edit is kept in the run folder (docs/review.md) and can be undone.
+
+        `result_` and `categories_` follow the edits when the block ends.
+
+        Raises:
+            UserError: there is no run folder to keep the edits in; `load` the run folder that `nngcd fit` made.
+        """
+        run = getattr(self, "run_", None)
+        if run is None:
+            raise UserError(
+                "edits are kept in a run folder, and this estimator has none: fit with `nngcd fit DATA --out RUN`, "
+                'then CategoryDiscovery.load("RUN").'
+            )
+        try:
+            yield Review(run, user=user)
+        finally:
+            self._show_review(run)
+
     def save(self, folder: str | Path) -> None:
         """Write the fitted model (safetensors and JSON, no pickle) into a folder."""
         check_is_fitted(self, "model_")
@@ -163,14 +188,27 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
 
     @classmethod
     def load(cls, folder: str | Path) -> CategoryDiscovery:
-        """Return an estimator that can predict and transform; `folder` is a saved model or a run folder's `model/`."""
-        model, categories = Model.load(Path(folder))
+        """Return an estimator that can predict and transform.
+
+        Args:
+            folder: a saved model, or a run folder, which also brings `result_`, `categories_` and `edit`.
+        """
+        run = RunFolder(Path(folder)) if RunFolder(Path(folder)).config.is_file() else None
+        model_folder = run.model if run else Path(folder)
+        model, categories = Model.load(model_folder)
         blueprint = model.blueprint
         estimator = cls(
             blueprint.n_clusters, method=blueprint.method, effort=blueprint.effort, backbone=blueprint.backbone
         )
-        estimator._keep(model, categories, Confidence.load(Path(folder)))
+        estimator._keep(model, categories, Confidence.load(model_folder))
+        if run:
+            estimator.run_ = run
+            estimator._show_review(run)
         return estimator
+
+    def _show_review(self, run: RunFolder) -> None:
+        reviewed = reviewed_results(run)
+        self.result_, self.categories_ = reviewed.table, reviewed.categories
 
     def _keep(self, model: Model, categories: list[str], confidence: Confidence) -> None:
         self.model_ = model

@@ -13,6 +13,7 @@ from nngcd.core.errors import ConfigError
 
 ALL_LABELS_HELP = "Train with every label; nothing is then left to check and calibrate the result with."
 STRICT_HELP = "Exit code 5 when nearly all images fall into one category."
+FROM_REVIEW_HELP = "Start a new run on the data of RUN; what a person decided in its review are labels now."
 VIEWS_HELP = "Random views kept of each image, or new ones every epoch. (default: quick 2, normal 10, full online)"
 
 
@@ -41,6 +42,7 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     assignments: options.Assignments = None,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Continue an interrupted run.")] = None,
     report: Annotated[bool, typer.Option(help="Write report.html at the end, if the data are images.")] = True,
+    from_review: Annotated[Path | None, typer.Option(metavar="RUN", help=FROM_REVIEW_HELP)] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -53,6 +55,7 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     Example:  nngcd fit my_images/ --out runs/first
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
+    from nngcd.cli import from_review as reviewed
     from nngcd.cli import running
 
     running.show_log(verbose)
@@ -64,9 +67,11 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
         "hold_back": 0.0 if use_all_labels else None,
     }  # fmt: skip
     if resume:
-        of_views = {"views-per-image": views_per_image, "bank-size": bank_size}
-        _refuse_beside(resume, flags | of_views | {"out": out, "config": config_file, "set": assignments})
+        others = {"views-per-image": views_per_image, "bank-size": bank_size, "from-review": from_review}
+        _refuse_beside(resume, flags | others | {"out": out, "config": config_file, "set": assignments})
         run, settings = running.resumed(resume)
+    elif from_review:
+        settings = reviewed.settings_from_review(from_review, flags, config_file, assignments, is_quiet=quiet or json)
     else:
         settings = running.settings_from(flags, config_file, assignments or [])
     run = running.fit_run(settings, run=run, out=out, cache=cache, is_quiet=quiet or json)

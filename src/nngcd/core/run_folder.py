@@ -32,12 +32,14 @@ features.safetensors  the learned feature of every image
 model/             the trained model, for `nngcd predict`
 figures/           what `nngcd figures` drew
 report.html        what was found, in pictures; opens in a browser, from disk
+review/            the edits a person made (edits.jsonl)
 checkpoints/       state for `nngcd fit --resume` (removed when the run is complete)
 
 Next:
   nngcd predict {run} NEW_IMAGES/ --out new.csv
   nngcd evaluate {run} --truth TRUE_LABELS.csv
   nngcd report {run}
+  nngcd export {run} --to csv,folders --out sorted
   nngcd figures {run}
   nngcd fit --resume {run}
 """
@@ -106,6 +108,7 @@ class RunFolder:
     checkpoint = property(lambda self: self.path / "checkpoints" / "last.safetensors")
     figures = property(lambda self: self.path / "figures")
     report = property(lambda self: self.path / "report.html")
+    edits = property(lambda self: self.path / "review" / "edits.jsonl")
     log = property(lambda self: self.path / "log.txt")
 
     @property

@@ -10,6 +10,7 @@ from pathlib import Path
 from nngcd.core.components import component_names, find_component
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.datasets.counts import Part
+from nngcd.datasets.decisions import with_decisions_of
 from nngcd.datasets.file_tree import no_such_path
 from nngcd.datasets.hiding import hide_classes
 from nngcd.datasets.image_files import Progress as ReadProgress
@@ -57,7 +58,7 @@ def open_dataset(
 
 
 def changed(split: Split, truth: Truth | None, reading: ReadingConfig) -> tuple[Split, Truth | None]:
-    """Return the data as an experiment wants them: fewer images, fewer labels, a long tail, or hidden classes.
+    """Return the data as wanted: fewer images, fewer labels, a long tail, hidden classes, the labels of a review.
 
     Raises:
         ConfigError: a long tail is wanted of classes that are not known.
@@ -72,7 +73,8 @@ def changed(split: Split, truth: Truth | None, reading: ReadingConfig) -> tuple[
         split = fewer_labels(split, reading.labels_per_class)
     if reading.hide_classes:
         split, truth = hide_classes(split, reading.hide_classes, fold=reading.fold)
-    return split, truth
+    # A person's categories need not be those of the benchmark, so its truth no longer says what is old.
+    return (with_decisions_of(split, Path(reading.decisions)), None) if reading.decisions else (split, truth)
 
 
 def open_images(

@@ -58,6 +58,8 @@ class Config:
     the others' labels: only these are scored. To compare settings without looking at the truth; 0 for none."""
     fold: int = 0
     """Which classes are hidden: consecutive folds hide different ones until every class had its turn."""
+    decisions: str | None = None
+    """Table of labels from a review that replace those of the data; written by `nngcd fit --from-review`."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.allow_bad <= 1:

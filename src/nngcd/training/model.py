@@ -13,6 +13,7 @@ from torch import Tensor
 from nngcd.backbones import load_backbone
 from nngcd.backbones.backbone import Backbone, frozen
 from nngcd.backbones.features import feature_backbone
+from nngcd.backbones.weights import mismatches
 from nngcd.backbones.whitened import whitened
 from nngcd.core import config
 from nngcd.core.components import find_component
@@ -129,6 +130,11 @@ class Model:
             model = cls.assemble(blueprint, build_backbone(blueprint, pretrained=False), seed=0)
             for name, part in model._parts().items():
                 own = {key.removeprefix(f"{name}."): t for key, t in state.items() if key.startswith(f"{name}.")}
+                if wrong := mismatches(part.state_dict(), own):
+                    raise DataError(
+                        f"the model in {folder} does not fit its config.json: {len(wrong):,} tensors of its {name} "
+                        f"differ ({'; '.join(wrong[:3])}). Is it of another nngcd? Fit again."
+                    )
                 part.load_state_dict(own)
             return model, read_json(folder / "categories.json")["categories"]
         except (AttributeError, KeyError, TypeError, RuntimeError) as error:

@@ -1,0 +1,59 @@
+"""`nngcd embed`: the features of images, nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nngcd.cli import options
+from nngcd.cli.display import progress_display, reading, say, say_json
+from nngcd.core.errors import ConfigError
+
+
+def embed(  # noqa: PLR0913 (one parameter per flag)
+    data: options.Data,
+    out: Annotated[Path, typer.Option(help="File to write: .npy or .parquet.")] = Path("features.npy"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it is there.")] = False,
+    dataset: options.Dataset = None,
+    backbone: Annotated[str, typer.Option(help=options.BACKBONE_HELP)] = "efficientnet_lite0",
+    weights: options.Weights = None,
+    image_size: options.ImageSize = None,
+    device: options.Device = "auto",
+    workers: options.Workers = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write the features that a backbone makes of the images of DATA; nothing is trained, nothing sorted.
+
+    Example:  nngcd embed my_images/ --out features.npy
+    """
+    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
+    from nngcd.datasets import open_images
+    from nngcd.embedding import ENDINGS, embedding_backbone, write_embeddings
+
+    if out.suffix not in ENDINGS:
+        raise ConfigError("--out", str(out), f"must end in {' or '.join(ENDINGS)}")
+    for path in (out, out.with_suffix(".csv")) if out.suffix == ".npy" else (out,):
+        if path.exists() and not overwrite:
+            raise ConfigError("--out", str(out), f"{path} exists already; choose another name or add --overwrite")
+    with progress_display(is_quiet=quiet or json) as progress:
+        split = open_images(data, dataset=dataset, on_progress=reading(progress))
+        # The images of a data set may want another size than the backbone's own, as in `nngcd fit`.
+        network = embedding_backbone(
+            backbone,
+            weights=Path(weights) if weights else None,
+            image_size=image_size or split.image_size,
+            device=device,
+        )
+        files = write_embeddings(network, split, out, workers=workers, progress=progress)
+    facts = {"images": len(split), "features": network.n_features, "not_used": len(split.problems)}
+    if json:
+        say_json({"out": [str(path) for path in files], "backbone": backbone, **facts})
+        return
+    say(f"{len(split)} images, {network.n_features} features each (length 1), by {backbone}")
+    if split.problems:
+        first = split.problems[0]
+        say(f"{len(split.problems)} files were not used, first '{first.file_name}': {first.reason}")
+    say(f"Written to {files[0]}" + (f"; the file of each row is in {files[1]}" if len(files) > 1 else ""))

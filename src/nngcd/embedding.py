@@ -1,0 +1,99 @@
+"""Features only: what a backbone makes of images, written while they are read, so memory does not grow with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+
+from nngcd.backbones import load_backbone
+from nngcd.backbones.backbone import Backbone, frozen
+from nngcd.core.device import choose_device, choose_precision, choose_workers
+from nngcd.core.errors import ConfigError, DataError
+from nngcd.core.files import atomic, write_table
+from nngcd.core.progress import Progress
+from nngcd.datasets.split import Split
+from nngcd.training.extraction import centre_features
+from nngcd.training.model import move
+
+ENDINGS = (".npy", ".parquet")
+ROWS_PER_GROUP = 4096
+
+
+def embedding_backbone(
+    name: str, *, weights: Path | None = None, image_size: int | None = None, device: str = "auto"
+) -> Backbone:
+    """Return a backbone whose features have length 1: what all of nngcd compares is their direction."""
+    place = choose_device(device)
+    backbone = frozen(load_backbone(name, weights=weights, image_size=image_size), scale=1.0)
+    return move(backbone, place, choose_precision("auto", place))
+
+
+def write_embeddings(
+    backbone: Backbone, split: Split, path: Path, *, workers: int | None = None, progress: Progress | None = None
+) -> list[Path]:
+    """Write the features of a split's images and return the files: `.npy` with a `.csv` of its rows, or `.parquet`.
+
+    Raises:
+        ConfigError: the name has another ending.
+        DataError: the data are features already.
+    """
+    if path.suffix not in ENDINGS:
+        raise ConfigError("--out", str(path), f"must end in {' or '.join(ENDINGS)}")
+    if split.images is None:
+        raise DataError(f"'{split.name}' holds features already; there are no images to make them from.")
+    found = centre_features(
+        backbone, split.images, n_workers=choose_workers(workers), progress=progress or Progress()
+    )  # fmt: skip
+    if path.suffix == ".parquet":
+        _write_parquet(path, split, found, backbone.n_features)
+        return [path]
+    _write_npy(path, (len(split), backbone.n_features), found)
+    rows = path.with_suffix(".csv")
+    write_table(rows, split.table[["file_name", "image_id"]])
+    return [path, rows]
+
+
+def _write_npy(path: Path, shape: tuple[int, int], features: Iterable[Tensor]) -> None:
+    with atomic(path) as temporary:
+        array = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=shape)
+        row = 0
+        for features_bd in features:
+            array[row : row + len(features_bd)] = features_bd.float().cpu().numpy()
+            row += len(features_bd)
+        array.flush()
+
+
+def _write_parquet(path: Path, split: Split, features: Iterable[Tensor], n_features: int) -> None:
+    schema = pa.schema(
+        [("file_name", pa.string()), ("image_id", pa.string()), ("feature", pa.list_(pa.float32(), n_features))]
+    )
+    row = 0
+    with atomic(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
+        for features_bd in _grouped(features):
+            named = split.table.iloc[row : row + len(features_bd)]
+            values = pa.array(features_bd.float().cpu().numpy().reshape(-1), pa.float32())
+            columns = [
+                pa.array(named["file_name"].tolist(), pa.string()),
+                pa.array(named["image_id"].tolist(), pa.string()),
+                pa.FixedSizeListArray.from_arrays(values, n_features),
+            ]
+            writer.write_table(pa.table(columns, schema=schema))
+            row += len(features_bd)
+
+
+def _grouped(features: Iterable[Tensor]) -> Iterator[Tensor]:
+    """Yield the same rows in large groups: a Parquet file of many small ones is slow to read."""
+    waiting: list[Tensor] = []
+    for features_bd in features:
+        waiting.append(features_bd)
+        if sum(map(len, waiting)) >= ROWS_PER_GROUP:
+            yield torch.cat(waiting)
+            waiting = []
+    if waiting:
+        yield torch.cat(waiting)

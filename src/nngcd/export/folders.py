@@ -1,0 +1,48 @@
+"""`--to folders`: images/CATEGORY/FILE, links or copies; what a person sees first when opening the result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from nngcd.export.csv import write_csv
+from nngcd.export.source import Source, Written
+from nngcd.export.tree import NAMES_FILE, place_all, plan, whole_folder
+
+FOLDER, UNSURE = "images", "_unsure"
+_HOW = {"hard": "hard links to your files", "sym": "symbolic links to your files", "copy": "copies of your files"}
+
+
+def targets() -> tuple[str, ...]:
+    """Return what is written."""
+    return (FOLDER,)
+
+
+def write(source: Source, out: Path) -> list[Written]:
+    """Write one folder per category, and one for the images nobody is sure of; rejected ones are left out."""
+    table, originals = source.sorted, source.originals()
+    names = table["file_name"].tolist()
+    originals.check(names)
+    is_unsure = (table["status"] == "unsure").to_numpy()
+    folders = np.where(is_unsure, UNSURE, table["label"]).tolist()
+    placing = plan(names, folders, originals, taken=[UNSURE, NAMES_FILE])
+    with whole_folder(out / FOLDER) as folder:
+        place_all(source, placing, names, originals, folder)
+        if len(placing.changed):
+            write_csv(folder / NAMES_FILE, placing.changed)
+    n_folders = len(set(folders) - {UNSURE})
+    how = _HOW[source.options.link] if originals.has_files else "PNG files"
+    words = f"{n_folders} folders of {how}" + (f", and {UNSURE} ({is_unsure.sum()})" if is_unsure.any() else "")
+    return [Written(out / FOLDER, words, _notes(source, placing.changed["kind"].tolist(), out))]
+
+
+def _notes(source: Source, changed: list[str], out: Path) -> tuple[str, ...]:
+    notes = []
+    if changed:
+        kinds = {"category": "category names", "file": "file names"}
+        counts = ", ".join(f"{changed.count(kind)} {words}" for kind, words in kinds.items() if kind in changed)
+        notes.append(f"Changed for the file system: {counts} ({out / FOLDER / NAMES_FILE})")
+    if n_rejected := int((source.table["status"] == "excluded").sum()):
+        notes.append(f"Not in {FOLDER}: {n_rejected} rejected")
+    return tuple(notes)

@@ -1,0 +1,35 @@
+"""`--to hf`: hf/train/, an image folder with metadata.csv that `datasets.load_dataset("imagefolder", ...)` opens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nngcd.export.csv import write_csv
+from nngcd.export.source import Source, Written
+from nngcd.export.tree import place_all, plan, whole_folder
+
+FOLDER, PART, IMAGES, METADATA = "hf", "train", "images", "metadata.csv"
+
+
+def targets() -> tuple[str, ...]:
+    """Return what is written."""
+    return (FOLDER,)
+
+
+def write(source: Source, out: Path) -> list[Written]:
+    """Write images and table; `file_name` is the place of the image here, `original` its name in the results."""
+    table, originals = source.sorted, source.originals()
+    names = table["file_name"].tolist()
+    originals.check(names)
+    folders = [name.rpartition("/")[0] or IMAGES for name in names]
+    placing = plan(names, folders, originals, taken=[IMAGES, METADATA])
+    with whole_folder(out / FOLDER) as folder:
+        place_all(source, placing, names, originals, folder / PART)
+        metadata = table.assign(file_name=placing.paths)
+        metadata.insert(1, "original", names)
+        write_csv(folder / PART / METADATA, metadata)
+    n_changed = int((placing.changed["kind"] == "file").sum())
+    notes = (f"Changed for {FOLDER}: {n_changed} file names ({METADATA} has both)",) if n_changed else ()
+    return [
+        Written(out / FOLDER, f'{len(names)} images; load_dataset("imagefolder", data_dir="{out / FOLDER}")', notes)
+    ]

@@ -1,0 +1,54 @@
+"""`--to labelstudio`: tasks with predictions for Label Studio, and the labelling interface that fits them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from xml.sax.saxutils import quoteattr
+
+from nngcd.core.files import write_json, write_text
+from nngcd.export.source import Source, Written
+
+TASKS, INTERFACE = "labelstudio.json", "labelstudio.xml"
+LOCAL_FILES = "/data/local-files/?d="
+"""How Label Studio addresses files under LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT."""
+
+
+def targets() -> tuple[str, ...]:
+    """Return what is written."""
+    return (TASKS, INTERFACE)
+
+
+def write(source: Source, out: Path) -> list[Written]:
+    """Write a task per image: its category is a prediction with the confidence as score, for a person to confirm."""
+    table = source.sorted
+    version = f"nngcd {source.run.path.resolve().name}"
+    columns = ["file_name", "image_id", "label", "status", "confidence", "reviewed"]
+    tasks = [_task(version, *row) for row in table[columns].itertuples(index=False)]
+    write_json(out / TASKS, tasks)
+    choices = "\n".join(f"    <Choice value={quoteattr(name)}/>" for name in source.categories["name"])
+    write_text(
+        out / INTERFACE,
+        f'<View>\n  <Image name="image" value="$image"/>\n'
+        f'  <Choices name="category" toName="image" choice="single" showInLine="true">\n{choices}\n'
+        f"  </Choices>\n</View>\n",
+    )
+    # Images of arrays are called digit-0000 or row-000000.
+    has_files = table["file_name"].str.contains(".", regex=False).any()
+    notes = () if has_files else ("Label Studio shows files, and these images lie in an array: fit a folder instead",)
+    return [
+        Written(out / TASKS, f"{len(tasks)} tasks with predictions", notes),
+        Written(out / INTERFACE, f"the labelling interface, {len(source.categories)} choices"),
+    ]
+
+
+def _task(  # noqa: PLR0913 (the columns of a row)
+    version: str, file_name: str, image_id: str, label: str, status: str, confidence: float, is_reviewed: bool
+) -> dict[str, Any]:
+    choice = {"from_name": "category", "to_name": "image", "type": "choices", "value": {"choices": [label]}}
+    prediction: dict[str, Any] = {"model_version": version, "result": [choice]}
+    if confidence == confidence:  # NaN: a person moved the image, the model has no say
+        prediction["score"] = round(float(confidence), 6)
+    facts = {"file_name": file_name, "image_id": image_id, "status": status, "reviewed": bool(is_reviewed)}
+    return {"data": {"image": LOCAL_FILES + quote(file_name), **facts}, "predictions": [prediction]}

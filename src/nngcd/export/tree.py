@@ -1,0 +1,89 @@
+"""Folders of images: made under a hidden name, and given their own name only when they are whole."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from nngcd.core.errors import ResourceError
+from nngcd.core.files import CANNOT_WRITE
+from nngcd.export.names import safe_names
+from nngcd.export.originals import Files, Originals
+from nngcd.export.source import Source
+
+NAMES_FILE = "names.csv"
+NAMES_COLUMNS = ["kind", "name", "exported"]
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Yield a hidden folder beside `path`; it becomes `path` when the block ends well, otherwise it is removed.
+
+    Raises:
+        ResourceError: the disk is full or not writable.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        # Unlike replace(), rename() onto an existing folder fails unless that is empty: nothing is overwritten.
+        temporary.rename(path)
+    except OSError as error:
+        if error.errno in CANNOT_WRITE:
+            raise ResourceError(f"cannot write {path}: {error.strerror}. Choose another place.") from error
+        raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """Where each image goes: `paths` relative to the exported folder, and which names had to be changed."""
+
+    paths: list[str]
+    changed: pd.DataFrame
+    """kind (category or file), name, exported."""
+
+
+def plan(file_names: Sequence[str], folders: Sequence[str], originals: Originals, taken: Sequence[str]) -> Placing:
+    """Return a path for each image in the folder of its category, with names that every file system accepts.
+
+    Args:
+        file_names: the images.
+        folders: the category of each; those in `taken` are names of our own and are kept.
+        originals: knows the last part of each image's name.
+        taken: folder names that no category may have.
+    """
+    own = safe_names({name: name for name in sorted(set(folders) - set(taken))}, taken)
+    rows = [("category", name, safe) for name, safe in own.items() if name != safe]
+    members: dict[str, dict[str, str]] = {}
+    for name, folder in zip(file_names, folders, strict=True):
+        members.setdefault(folder, {})[name] = originals.exported_name(name)
+    paths: dict[str, str] = {}
+    for folder, wanted in members.items():
+        for name, safe in safe_names(wanted).items():
+            paths[name] = f"{own.get(folder, folder)}/{safe}"
+            if safe != wanted[name]:
+                rows.append(("file", name, paths[name]))
+    return Placing([paths[name] for name in file_names], pd.DataFrame(sorted(rows), columns=NAMES_COLUMNS))
+
+
+def place_all(source: Source, placing: Placing, file_names: Sequence[str], originals: Originals, folder: Path) -> None:
+    """Link or copy every image to its place, with progress."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(originals, Files):
+        originals.check_links(list(file_names), folder, source.options.link)
+    source.progress.start("images", len(file_names))
+    for name, path in zip(file_names, placing.paths, strict=True):
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        originals.place(name, target, source.options.link)
+        source.progress.advance()
+    source.progress.finish()

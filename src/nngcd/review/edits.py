@@ -1,0 +1,279 @@
+"""What an edit does to the sorting of a run: pure values and functions, no files.
+
+Every edit is a patch: it gives some images and some categories a new value. What they had before is kept with the edit,
+so the inverse of any edit is a patch too, and undo is exact by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, get_args
+
+from nngcd.core.errors import UserError, did_you_mean
+
+Op = Literal["rename", "merge", "split", "move", "reject", "approve", "unapprove", "undo", "redo"]
+OPS: tuple[str, ...] = get_args(Op)
+Kind = Literal["known", "new"]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where an image is: its category (None for one in no category), and what a person did to this image, and when."""
+
+    category: str | None
+    action: str | None = None
+    """move, reject, merge (its category was merged into this one), split, or None: as the run left it."""
+    at: str | None = None
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether a person said that it belongs to no category."""
+        return self.action == "reject"
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """A category: the id never changes meaning; the name is what is shown."""
+
+    name: str
+    kind: Kind
+    is_approved: bool = False
+    action: str | None = None
+    """What a person last did to it: rename, merge, approve, unapprove, or None."""
+    at: str | None = None
+    into: tuple[str, ...] = ()
+    """Where its images went when it was merged or split; such a category is retired for good."""
+
+    @property
+    def is_retired(self) -> bool:
+        """Whether it was merged into another category, or split."""
+        return bool(self.into)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The sorting of a run at one moment: every image by its id, every category there ever was by its id."""
+
+    images: Mapping[str, Placed]
+    categories: Mapping[str, Category]
+
+    def members(self, category: str) -> list[str]:
+        """Return the ids of a category's images, in the order of the run."""
+        return [image for image, placed in self.images.items() if placed.category == category]
+
+    @property
+    def live(self) -> dict[str, Category]:
+        """The categories that are not retired."""
+        return {id_: category for id_, category in self.categories.items() if not category.is_retired}
+
+    @property
+    def rejected(self) -> list[str]:
+        """The images that belong to no category because a person said so."""
+        return [image for image, placed in self.images.items() if placed.is_rejected]
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """New values of some images and categories; None for a category that is not there (before a split made it)."""
+
+    images: Mapping[str, Placed]
+    categories: Mapping[str, Category | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One line of the log: when, who, what, and the values that it changed as they were before."""
+
+    t: str
+    user: str
+    op: Op
+    args: Mapping[str, Any]
+    before: Patch
+
+
+def make_edit(state: State, op: Op, args: Mapping[str, Any], *, t: str, user: str) -> Edit:
+    """Return the edit that does `op` to a state, with the values it will change.
+
+    Raises:
+        UserError: the edit cannot be done: no such image or category, a name that is taken, nothing would change.
+    """
+    patch = _PATCHES[op](state, args, t)
+    if patch == (before := _values_before(state, patch)):
+        raise UserError(f"{op}: nothing would change.")
+    return Edit(t, user, op, args, before)
+
+
+def apply(state: State, edit: Edit) -> State:
+    """Return the state after an edit; the state given is not changed."""
+    return replay(state, [edit])
+
+
+def replay(state: State, edits: Iterable[Edit]) -> State:
+    """Return the state after many edits, with one copy of the state for all of them."""
+    images, categories = dict(state.images), dict(state.categories)
+    after = State(images, categories)
+    for edit in edits:
+        patch = _PATCHES[edit.op](after, edit.args, edit.t)
+        images.update(patch.images)
+        for id_, category in patch.categories.items():
+            if category is None:
+                categories.pop(id_, None)
+            else:
+                categories[id_] = category
+    return after
+
+
+def inverse(edit: Edit, number: int) -> dict[str, Any]:
+    """Return the arguments of the undo (or redo) that takes back edit `number` of the log."""
+    return {"edit": number, "restore": patch_to_json(edit.before)}
+
+
+def patch_to_json(patch: Patch) -> dict[str, Any]:
+    """Return a patch as plain values; images with the same value are listed together."""
+    groups: dict[Placed, list[str]] = {}
+    for image, placed in patch.images.items():
+        groups.setdefault(placed, []).append(image)
+    return {
+        "images": [{**asdict(placed), "ids": ids} for placed, ids in groups.items()],
+        "categories": {id_: category and asdict(category) for id_, category in patch.categories.items()},
+    }
+
+
+def patch_from_json(values: Mapping[str, Any]) -> Patch:
+    """Return the patch that `patch_to_json` described."""
+    images = {
+        image: Placed(group["category"], group["action"], group["at"])
+        for group in values["images"]
+        for image in group["ids"]
+    }
+    categories = {
+        id_: None if facts is None else Category(**{**facts, "into": tuple(facts["into"])})
+        for id_, facts in values["categories"].items()
+    }
+    return Patch(images, categories)
+
+
+def live_category(state: State, id_: str) -> Category:
+    """Return a category that can be edited.
+
+    Raises:
+        UserError: there is none of this id, or it was merged or split.
+    """
+    if id_ not in state.categories:
+        by_name = [f"{other} (named '{id_}')" for other, category in state.live.items() if category.name == id_]
+        hint = f" Did you mean {by_name[0]}?" if by_name else did_you_mean(id_, state.live)
+        raise UserError(f"no category '{id_}'.{hint}")
+    category = state.categories[id_]
+    if category.is_retired:
+        raise UserError(f"category '{id_}' is no more: its images went to {', '.join(category.into)}.")
+    return category
+
+
+def _values_before(state: State, patch: Patch) -> Patch:
+    images = {image: state.images[image] for image in patch.images}
+    return Patch(images, {id_: state.categories.get(id_) for id_ in patch.categories})
+
+
+def _rename(state: State, args: Mapping[str, Any], t: str) -> Patch:
+    id_, name = args["category"], str(args["name"]).strip()
+    category = live_category(state, id_)
+    if not name:
+        raise UserError(f"rename: give '{id_}' a name that is not empty.")
+    if category.name == name:
+        raise UserError(f"rename: '{id_}' is called '{name}' already.")
+    if taken := [other for other, live in state.live.items() if other != id_ and name in (other, live.name)]:
+        raise UserError(
+            f"rename: '{name}' is the name of {taken[0]}. If they are one category: merge {id_}, {taken[0]}."
+        )
+    return Patch({}, {id_: replace(category, name=name, action="rename", at=t)})
+
+
+def _merge(state: State, args: Mapping[str, Any], t: str) -> Patch:
+    target, sources = args["into"], [id_ for id_ in args["categories"] if id_ != args["into"]]
+    merged = {id_: live_category(state, id_) for id_ in [target, *sources]}
+    if not sources:
+        raise UserError(f"merge: '{target}' alone cannot be merged; give at least two categories.")
+    is_approved = all(category.is_approved for category in merged.values())
+    changed: dict[str, Category | None] = {id_: replace(merged[id_], into=(target,)) for id_ in sources}
+    changed[target] = replace(merged[target], is_approved=is_approved, action="merge", at=t)
+    moved = [(image, placed) for image, placed in state.images.items() if placed.category in sources]
+    # A person who moved an image has decided about that image; merging its category changes only where it is.
+    return Patch(
+        {
+            image: replace(placed, category=target) if placed.action == "move" else Placed(target, "merge", t)
+            for image, placed in moved
+        },
+        changed,
+    )
+
+
+def _split(state: State, args: Mapping[str, Any], t: str) -> Patch:
+    id_, parts = args["category"], args["parts"]
+    category, members = live_category(state, id_), state.members(id_)
+    listed = [image for images in parts.values() for image in images]
+    if sorted(listed) != sorted(members) or len(parts) < 2 or not all(parts.values()):
+        raise UserError(f"split: every image of '{id_}' must be in one of at least two parts.")
+    _check_fresh(state, parts)
+    fresh = {part: Category(part, "new", action="split", at=t) for part in parts}
+    images = {image: Placed(part, "split", t) for part, ids in parts.items() for image in ids}
+    return Patch(images, {**fresh, id_: replace(category, into=tuple(parts))})
+
+
+def _move(state: State, args: Mapping[str, Any], t: str) -> Patch:
+    to, images = args["to"], _known_images(state, args["images"])
+    categories: dict[str, Category | None] = {}
+    if args.get("is_fresh"):
+        _check_fresh(state, [to])
+        categories = {to: Category(to, "new")}
+    else:
+        live_category(state, to)
+    return Patch({image: Placed(to, "move", t) for image in images}, categories)
+
+
+def _reject(state: State, args: Mapping[str, Any], t: str) -> Patch:
+    images = _known_images(state, args["images"])
+    return Patch({image: Placed(None, "reject", t) for image in images}, {})
+
+
+def _approve(state: State, args: Mapping[str, Any], t: str) -> Patch:
+    return _set_approved(state, args, t, is_approved=True)
+
+
+def _unapprove(state: State, args: Mapping[str, Any], t: str) -> Patch:
+    return _set_approved(state, args, t, is_approved=False)
+
+
+def _set_approved(state: State, args: Mapping[str, Any], t: str, *, is_approved: bool) -> Patch:
+    id_ = args["category"]
+    category = live_category(state, id_)
+    if category.is_approved == is_approved:
+        raise UserError(f"'{id_}' is {'approved already' if is_approved else 'not approved'}.")
+    action = "approve" if is_approved else "unapprove"
+    return Patch({}, {id_: replace(category, is_approved=is_approved, action=action, at=t)})
+
+
+def _restore(state: State, args: Mapping[str, Any], t: str) -> Patch:
+    return patch_from_json(args["restore"])
+
+
+def _known_images(state: State, images: Iterable[str]) -> Iterator[str]:
+    for image in (listed := list(images)):
+        if image not in state.images:
+            raise UserError(f"no image '{image}' in this run.{did_you_mean(image, state.images)}")
+    if not listed:
+        raise UserError("give at least one image.")
+    return iter(dict.fromkeys(listed))
+
+
+def _check_fresh(state: State, ids: Iterable[str]) -> None:
+    names = {category.name for category in state.categories.values()}
+    for id_ in ids:
+        if id_ in state.categories or id_ in names:
+            raise UserError(f"'{id_}' is or was a category; a new one needs an id that was never used.")
+
+
+_PATCHES = {
+    "rename": _rename, "merge": _merge, "split": _split, "move": _move, "reject": _reject, "approve": _approve,
+    "unapprove": _unapprove, "undo": _restore, "redo": _restore,
+}  # fmt: skip

@@ -1,0 +1,193 @@
+"""Editing a run: each edit is checked, written to the log, then applied. Python and the review page share it."""
+
+from __future__ import annotations
+
+import getpass
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pandas as pd
+import torch
+
+from nngcd.core.environment import now
+from nngcd.core.errors import DataError, UserError
+from nngcd.core.files import read_json, read_table, read_tensors
+from nngcd.core.run_folder import RunFolder
+from nngcd.review.edit_log import EditLog
+from nngcd.review.edits import Category, Edit, Op, Placed, State, inverse, live_category, make_edit, replay
+from nngcd.review.splitting import propose_parts
+
+_NUMBERED = re.compile(r"new-(\d+)")
+
+
+def first_state(results: pd.DataFrame, categories: Sequence[str], n_known: int) -> State:
+    """Return the sorting as a run left it.
+
+    Args:
+        results: the run's result table.
+        categories: the ids of all its categories, those without images too.
+        n_known: how many of them are known.
+    """
+    images = zip(results["image_id"], results["category"], strict=True)
+    placed = {str(image): Placed(None if pd.isna(category) else str(category)) for image, category in images}
+    kinds = {id_: Category(id_, "known" if i < n_known else "new") for i, id_ in enumerate(categories)}
+    return State(placed, kinds)
+
+
+class Review:
+    """The edits of a finished run, and the sorting they lead to.
+
+    Args:
+        run: the run folder.
+        user: who edits, for the log; the name of the account by default.
+
+    Raises:
+        DataError: the run is not finished, or its log is damaged.
+    """
+
+    def __init__(self, run: RunFolder, *, user: str | None = None) -> None:
+        if not run.is_complete:
+            raise DataError(f"{run.path} is not finished. Finish it first: nngcd fit --resume {run.path}")
+        self.run = run
+        self.user = user or _account()
+        self.results = read_table(run.results)
+        facts = read_json(run.model / "categories.json")
+        self.first = first_state(self.results, facts["categories"], facts["n_known"])
+        self.log = EditLog(run.edits)
+        self._undoable: list[int] = []
+        self._redoable: list[int] = []
+        try:
+            for number, edit in enumerate(self.log.edits):
+                self._count(number, edit)
+            self.state = replay(self.first, self.log.edits)
+        except (UserError, IndexError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"{run.edits} does not belong to the results beside it ({error}).") from error
+        names = Counter(self.results["file_name"])
+        self._by_name = {
+            str(name): str(image)
+            for name, image in zip(self.results["file_name"], self.results["image_id"], strict=True)
+            if names[name] == 1
+        }
+
+    def rename(self, category: str, name: str) -> None:
+        """Give a category a name; its id stays."""
+        self._do("rename", {"category": category, "name": name})
+
+    def merge(self, categories: Sequence[str], into: str | None = None) -> str:
+        """Make one category of several; return the one that stays (known before named before the first given)."""
+        ids = list(dict.fromkeys(categories if into is None else [into, *categories]))
+        found = {id_: live_category(self.state, id_) for id_ in ids}
+        if not ids:
+            raise UserError("merge: give at least two categories.")
+        target = into or min(ids, key=lambda id_: (found[id_].kind != "known", found[id_].name == id_))
+        self._do("merge", {"categories": ids, "into": target})
+        return target
+
+    def split(self, category: str, parts: int | Sequence[Sequence[str]] = 2) -> list[str]:
+        """Cut a category into parts with ids of their own and return these; the category itself is retired.
+
+        Args:
+            category: which one.
+            parts: how many (found by k-means of the learned features), or the images of each.
+        """
+        live_category(self.state, category)
+        images = self.propose_split(category, parts) if isinstance(parts, int) else [self._ids(part) for part in parts]
+        fresh = self._fresh_ids(len(images))
+        self._do("split", {"category": category, "parts": dict(zip(fresh, images, strict=True))})
+        return fresh
+
+    def propose_split(self, category: str, n_parts: int = 2) -> list[list[str]]:
+        """Return the images of each part that `split` would make; nothing is changed."""
+        members = set(self.state.members(category))
+        is_member = self.results["image_id"].isin(members).to_numpy()
+        features_nd = read_tensors(self.run.features)[0]["features_nd"][torch.from_numpy(is_member.copy())]
+        ids = self.results.loc[is_member, "image_id"].to_list()
+        return [[ids[row] for row in part] for part in propose_parts(features_nd, n_parts)]
+
+    def move(self, images: Iterable[str], to: str | None = None) -> str:
+        """Put images (file names or ids) into a category, None for a fresh one; return that category."""
+        ids = self._ids(images)
+        if to is not None:
+            self._do("move", {"images": ids, "to": to})
+            return to
+        (fresh,) = self._fresh_ids(1)
+        self._do("move", {"images": ids, "to": fresh, "is_fresh": True})
+        return fresh
+
+    def reject(self, images: Iterable[str]) -> None:
+        """Take images (file names or ids) out of every category: they are junk, or cannot be told."""
+        self._do("reject", {"images": self._ids(images)})
+
+    def approve(self, category: str) -> None:
+        """Say that a category is right as it is."""
+        self._do("approve", {"category": category})
+
+    def unapprove(self, category: str) -> None:
+        """Take back an approval."""
+        self._do("unapprove", {"category": category})
+
+    def undo(self) -> Edit:
+        """Take back the last edit that is in force and return it."""
+        return self._take_back("undo", self._undoable)
+
+    def redo(self) -> Edit:
+        """Do again what was last taken back and return it."""
+        return self._take_back("redo", self._redoable)
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is an edit to take back."""
+        return bool(self._undoable)
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether there is an undo to take back."""
+        return bool(self._redoable)
+
+    def _take_back(self, op: Op, numbers: list[int]) -> Edit:
+        if not numbers:
+            raise UserError(f"{op}: there is nothing to {op}.")
+        edit = self.log.edits[numbers[-1]]
+        self._do(op, inverse(edit, numbers[-1]))
+        return edit
+
+    def _do(self, op: Op, args: dict[str, Any]) -> None:
+        edit = make_edit(self.state, op, args, t=now(), user=self.user)
+        self.log.append(edit)
+        self._count(len(self.log.edits) - 1, edit)
+        self.state = replay(self.state, [edit])
+
+    def _count(self, number: int, edit: Edit) -> None:
+        """Keep track of what can be taken back: undo and redo hand the numbers of lines to each other."""
+        if edit.op == "undo":
+            self._undoable.pop()
+            self._redoable.append(number)
+        elif edit.op == "redo":
+            self._redoable.pop()
+            self._undoable.append(number)
+        else:
+            self._undoable.append(number)
+            self._redoable.clear()
+
+    def _ids(self, images: Iterable[str]) -> list[str]:
+        if isinstance(images, str):
+            raise UserError(f"give a list of images, not the text '{images}'.")
+        return [image if image in self.state.images else self._by_name.get(image, image) for image in images]
+
+    def _fresh_ids(self, n: int) -> list[str]:
+        """Return ids that were never used: not by the run, not in the log, not even by an edit that was undone."""
+        used = set(self.first.categories)
+        for edit in self.log.edits:
+            # What an edit made stands in `before` as not yet there; names count, so that nothing has two meanings.
+            used |= set(edit.before.categories) | {str(edit.args.get("name", ""))}
+        last = max((int(found[1]) for id_ in used if (found := _NUMBERED.fullmatch(id_))), default=0)
+        return [f"new-{last + 1 + i:03d}" for i in range(n)]
+
+
+def _account() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # no such account, as in some containers
+        return "unknown"

@@ -1,0 +1,31 @@
+"""A proposal how to cut a category into parts: k-means of its images' learned features, the same every time."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch.nn.functional as F
+from torch import Tensor
+
+from nngcd.clustering.kmeans import KMeans
+from nngcd.core.errors import UserError
+
+
+def propose_parts(features_nd: Tensor, n_parts: int = 2) -> list[list[int]]:
+    """Return the rows of each part, the largest part first.
+
+    Args:
+        features_nd: the learned features of the category's images.
+        n_parts: how many parts.
+
+    Raises:
+        UserError: there are too few different images.
+    """
+    if n_parts < 2:
+        raise UserError(f"split: parts = {n_parts}; a category is split into at least 2.")
+    unit_nd = F.normalize(features_nd.float(), dim=-1)
+    if len(np.unique(unit_nd.numpy(), axis=0)) < n_parts:
+        raise UserError(f"split: {len(features_nd)} images, too few different ones for {n_parts} parts.")
+    part_n = KMeans(n_parts, n_init=10, random_state=0).fit(unit_nd).labels_.cpu().numpy()
+    parts = [np.flatnonzero(part_n == part).tolist() for part in range(n_parts)]
+    # Of parts of one size the one with the first image comes first, so the order depends on nothing else.
+    return sorted((part for part in parts if part), key=lambda part: (-len(part), part[0]))

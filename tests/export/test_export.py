@@ -1,0 +1,216 @@
+"""The command as a person meets it: what is written, what is said, and that nothing of theirs is touched."""
+
+import errno
+import json
+import os
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from finished_runs import finished_run, results_table
+
+from nngcd.export import originals
+from nngcd.review.session import Review
+
+
+def snapshot(folder):
+    return {p.relative_to(folder): (p.read_bytes(), p.stat().st_mtime_ns) for p in folder.rglob("*") if p.is_file()}
+
+
+def files(folder):
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if not p.is_dir())
+
+
+@pytest.mark.parametrize("link", ["hard", "sym", "copy"])
+def test_folders_of_links_leave_the_originals_alone(nngcd, reviewed_run, data, tmp_path, link):
+    before = snapshot(data)
+    out = tmp_path / "sorted"
+    code, said, err = nngcd("export", reviewed_run.path, "--to", "csv,folders", "--out", out, "--link", link)
+    assert code == 0, err
+    assert snapshot(data) == before
+    assert files(out / "images") == [
+        "=Tawny, _b_/e.png", "=Tawny, _b_/f.png", "=Tawny, _b_/g.png", "=Tawny, _b_/h.png", "crow/d.png", "names.csv",
+        "owl/a.png", "owl/b.png", "owl/i.png"]  # fmt: skip
+    owl = out / "images" / "owl" / "i.png"
+    assert owl.read_bytes() == (data / "_unlabelled" / "i.png").read_bytes()
+    assert owl.is_symlink() == (link == "sym")
+    assert owl.samefile(data / "_unlabelled" / "i.png") == (link != "copy")
+    assert "10 rows" in said
+    assert "Changed for the file system: 1 category names" in said
+    assert "Not in images: 1 rejected" in said
+    assert "2 of 3 categories are not reviewed; column reviewed=false. Only reviewed: --only reviewed" in said  # E02
+
+
+def test_images_nobody_is_sure_of_have_a_folder_and_no_annotation(nngcd, tmp_path, data):
+    results = results_table()
+    results.loc[[1, 8], "status"] = "unsure"
+    run = finished_run(tmp_path / "unsure", data=data, results=results)
+    code, said, _ = nngcd("export", run.path, "--to", "folders,coco,hf,labelstudio", "--out", tmp_path / "o")
+    assert code == 0
+    assert files(tmp_path / "o" / "images" / "_unsure") == ["b.png", "i.png"]
+    assert "3 folders of hard links to your files, and _unsure (2)" in said
+    coco = json.loads((tmp_path / "o" / "coco.json").read_text())
+    assert (len(coco["images"]), len(coco["annotations"])) == (9, 7)
+
+
+def test_only_reviewed(nngcd, run, tmp_path):
+    code, _, err = nngcd("export", run.path, "--only", "reviewed", "--out", tmp_path / "o")
+    assert (code, "nothing in" in err) == (3, True)
+    review = Review(run)
+    review.approve("new-001")
+    review.move(["id-i"], to="owl")
+    code, said, _ = nngcd("export", run.path, "--only", "reviewed", "--to", "csv,folders", "--out", tmp_path / "o")
+    assert code == 0
+    assert len(pd.read_csv(tmp_path / "o" / "labels.csv")) == 5
+    assert files(tmp_path / "o" / "images") == ["new-001/e.png", "new-001/f.png", "new-001/g.png", "new-001/h.png",
+                                                "owl/i.png"]  # fmt: skip
+    assert "not reviewed" not in said
+
+
+def test_names_are_made_safe_and_the_mapping_is_kept(nngcd, ugly_run, tmp_path):
+    code, said, err = nngcd("export", ugly_run.path, "--to", "folders,hf", "--out", tmp_path / "o")
+    assert code == 0, err
+    images = tmp_path / "o" / "images"
+    names = pd.read_csv(images / "names.csv").set_index("name")["exported"]
+    assert names["<script>alert(1)</script>"] == "_script_alert(1)__script_"
+    assert names["a/b"] == "a_b"
+    assert names["dots..."] == "dots"
+    folders = [p.name for p in images.iterdir() if p.is_dir()]
+    assert "_CON" in folders
+    assert any(name.startswith("_con-") for name in folders), "con and CON are one name on Windows"
+    # The same file name in two folders, once more in capitals.
+    owls = files(images / "_script_alert(1)__script_")
+    assert len(owls) == 3
+    assert "x.png" in owls
+    assert len({name.casefold() for name in owls}) == 3
+    assert names["b/x.png"] in [f"_script_alert(1)__script_/{name}" for name in owls]
+    assert all(len(name.encode()) <= 125 for p in images.rglob("*") for name in [p.name])
+    assert "Changed for the file system: 5 category names, 4 file names" in said
+    metadata = pd.read_csv(tmp_path / "o" / "hf" / "train" / "metadata.csv")
+    assert metadata["original"].tolist()[:2] == ["a/x.png", "b/x.png"]
+    assert all((tmp_path / "o" / "hf" / "train" / name).is_file() for name in metadata["file_name"])
+
+
+def test_hard_links_that_cannot_be_made_are_said_with_the_size_of_a_copy(nngcd, run, tmp_path, monkeypatch):
+    def other_disk(source, target):
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(originals.os, "link", other_disk)
+    code, _, err = nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "o")
+    assert code == 4
+    n_bytes = sum(p.stat().st_size for p in (tmp_path / "data").rglob("*.png"))
+    assert f"E01: cannot link across disks; copying {n_bytes} bytes? Say so with --link copy" in err.replace("\n", " ")
+    assert list((tmp_path / "o").iterdir()) == []
+    assert nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "o", "--link", "copy")[0] == 0
+
+
+def test_an_interrupted_export_leaves_nothing_half_written(nngcd, run, tmp_path, monkeypatch):
+    place, n_placed = originals.Files.place, iter(range(5))
+
+    def interrupted(self, name, target, link):
+        if next(n_placed) == 4:
+            raise KeyboardInterrupt
+        place(self, name, target, link)
+
+    monkeypatch.setattr(originals.Files, "place", interrupted)
+    code, _, _ = nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "o")
+    assert code == 130
+    assert list((tmp_path / "o").iterdir()) == []
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(nngcd, run, tmp_path, monkeypatch):
+    def full(self, name, target, link):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(originals.Files, "place", full)
+    code, _, err = nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "o", "--link", "copy")
+    assert (code, "No space left on device" in err) == (4, True)
+    assert list((tmp_path / "o").iterdir()) == []
+
+
+def test_what_is_there_is_not_overwritten(nngcd, run, tmp_path):
+    out = tmp_path / "o"
+    (out / "images").mkdir(parents=True)
+    (out / "images" / "mine.txt").write_text("mine")
+    (out / "labels.csv").write_text("mine")
+    for formats, overwrite in (("csv", []), ("parquet,csv", []), ("folders", []), ("folders", ["--overwrite"])):
+        code, _, err = nngcd("export", run.path, "--to", formats, "--out", out, *overwrite)
+        assert (code, "exists" in err) == (2, True)
+        assert files(out) == ["images/mine.txt", "labels.csv"]
+        assert (out / "labels.csv").read_text() == "mine"
+    assert nngcd("export", run.path, "--out", out, "--overwrite")[0] == 0
+    assert (out / "labels.csv").read_text() != "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (
+            ["--to", "cvs"],
+            2,
+            "no export 'cvs'. Did you mean 'csv'? There are: coco, csv, folders, hf, labelstudio, onnx,",
+        ),
+        (["--link", "soft"], 2, "must be one of hard, sym, copy"),
+        (["--csv", "xls"], 2, "must be one of plain, excel"),
+        (["--only", "known"], 2, "must be reviewed"),
+    ],
+)
+def test_mistakes(nngcd, run, tmp_path, arguments, code, message):
+    found, _, err = nngcd("export", run.path, "--out", tmp_path / "o", *arguments)
+    assert found == code
+    assert message in err.replace("\n", " ")
+    assert not (tmp_path / "o").exists()
+
+
+def test_the_place_must_not_lie_among_the_images(nngcd, run, data):
+    code, _, err = nngcd("export", run.path, "--to", "folders", "--out", data / "sorted")
+    assert (code, "inside the data folder" in err) == (2, True)
+    assert not (data / "sorted").exists()
+
+
+def test_images_that_were_moved_are_asked_for(nngcd, run, data, tmp_path):
+    moved = tmp_path / "elsewhere"
+    shutil.move(data, moved)
+    (moved / "owl" / "a.png").unlink()
+    code, _, err = nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "o")
+    assert code == 3
+    assert "D01" in err or "W02: 9 of 9 originals" in err
+    code, _, err = nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "o", "--root", moved)
+    assert "W02: 1 of 9 originals are not under" in err
+    assert "'owl/a.png'. Where are they now? --root FOLDER" in err
+    assert not (tmp_path / "o" / "images").exists()
+    # Tables need no images.
+    assert nngcd("export", run.path, "--to", "csv,parquet,labelstudio", "--out", tmp_path / "o")[0] == 0
+
+
+def test_results_that_point_outside_are_refused(nngcd, tmp_path, data):
+    results = results_table()
+    results.loc[0, "file_name"] = "../secret.png"
+    (tmp_path / "secret.png").write_text("secret")
+    run = finished_run(tmp_path / "bad", data=data, results=results)
+    code, _, err = nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "o")
+    assert (code, "D18" in err) == (3, True)
+
+
+def test_arrays_are_exported_as_pictures_and_features_cannot_be(nngcd, tmp_path, rng):
+    pixels = rng.integers(0, 256, (9, 6, 5, 3), dtype=np.uint8)
+    np.savez(tmp_path / "pictures.npz", X=pixels)
+    np.savez(tmp_path / "features.npz", X=rng.normal(size=(9, 4)))
+    results = results_table().assign(file_name=[f"row-{i:06d}" for i in range(9)])
+    run = finished_run(tmp_path / "run-a", data=tmp_path / "pictures.npz", results=results)
+    code, said, err = nngcd("export", run.path, "--to", "folders,coco,labelstudio", "--out", tmp_path / "o")
+    assert code == 0, err
+    assert "4 folders of PNG files" in said
+    assert "Label Studio shows files" in said
+    assert files(tmp_path / "o" / "images" / "owl") == ["row-000000.png", "row-000001.png", "row-000002.png"]
+    run = finished_run(tmp_path / "run-f", data=tmp_path / "features.npz", results=results)
+    code, _, err = nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "p")
+    assert (code, "made from features" in err) == (3, True)
+
+
+def test_json(nngcd, run, tmp_path):
+    code, said, _ = nngcd("export", run.path, "--out", tmp_path / "o", "--json")
+    found = json.loads(said)
+    assert (code, found["n_categories"], found["n_not_reviewed"]) == (0, 4, 4)
+    assert [os.path.basename(w["path"]) for w in found["written"]] == ["labels.csv"]  # noqa: PTH119 (as printed)

@@ -1,0 +1,101 @@
+import json
+
+import pytest
+from finished_runs import lines
+
+from nngcd.core.errors import DataError, NngcdWarning, ResourceError
+from nngcd.review import edit_log
+from nngcd.review.edit_log import ChangedElsewhereError, EditLog
+from nngcd.review.session import Review
+
+
+def test_a_line_says_when_who_what_and_what_was_before(run):
+    Review(run, user="ana").rename("new-001", "Tawny owl \N{OWL}")
+    (line,) = lines(run)
+    assert list(line) == ["t", "user", "op", "args", "before"]
+    assert (line["user"], line["op"]) == ("ana", "rename")
+    assert line["args"] == {"category": "new-001", "name": "Tawny owl \N{OWL}"}
+    assert line["before"]["categories"]["new-001"]["name"] == "new-001"
+
+
+def test_the_log_is_only_added_to(run):
+    review = Review(run)
+    review.reject(["id-h"])
+    before = run.edits.read_bytes()
+    review.undo()
+    assert run.edits.read_bytes().startswith(before)
+    assert [line["op"] for line in lines(run)] == ["reject", "undo"]
+
+
+def test_a_crash_anywhere_in_an_append_loses_at_most_that_edit(run):
+    review = Review(run)
+    review.rename("new-001", "Tawny")
+    whole = run.edits.read_bytes()
+    review.move(["id-i"], to="crow")
+    both = run.edits.read_bytes()
+    for end in range(len(whole) + 1, len(both) - 1, 7):
+        run.edits.write_bytes(both[:end])
+        with pytest.warns(NngcdWarning, match="unfinished"):
+            torn = Review(run)
+        assert [edit.op for edit in torn.log.edits] == ["rename"]
+        torn.approve("crow")  # heals
+        assert [line["op"] for line in lines(run)] == ["rename", "approve"]
+        assert run.edits.read_bytes().startswith(whole)
+
+
+def test_a_last_line_without_its_end_is_whole(run):
+    Review(run).rename("new-001", "Tawny")
+    run.edits.write_bytes(run.edits.read_bytes().rstrip(b"\n"))
+    review = Review(run)
+    assert review.state.categories["new-001"].name == "Tawny"
+    review.approve("new-001")
+    assert [line["op"] for line in lines(run)] == ["rename", "approve"]
+
+
+@pytest.mark.parametrize(
+    "damage", ["no json", '{"op": "rename"}', '{"t":1,"user":"x","op":"fly","args":{},"before":{}}']
+)
+def test_a_damaged_line_in_the_middle_is_named(run, damage):
+    Review(run).rename("new-001", "Tawny")
+    run.edits.write_text(damage + "\n" + run.edits.read_text())
+    with pytest.raises(DataError, match=r"line 1 of .*edits.jsonl is damaged"):
+        Review(run)
+
+
+def test_a_log_of_another_run_is_refused(run):
+    Review(run).rename("new-001", "Tawny")
+    run.edits.write_text(run.edits.read_text().replace("new-001", "new-999"))
+    with pytest.raises(DataError, match="does not belong"):
+        Review(run)
+    line = json.loads(run.edits.read_text())
+    run.edits.write_text(json.dumps({**line, "op": "undo", "args": {}}) + "\n")
+    with pytest.raises(DataError, match="does not belong"):
+        Review(run)
+
+
+def test_of_two_windows_the_second_must_reload_and_nothing_is_lost(run):
+    first, second = Review(run), Review(run)
+    first.rename("new-001", "Tawny")
+    with pytest.raises(ChangedElsewhereError, match="changed elsewhere"):
+        second.rename("new-002", "Barn")
+    assert second.state.categories["new-002"].name == "new-002"
+    Review(run).rename("new-002", "Barn")
+    assert [line["args"]["name"] for line in lines(run)] == ["Tawny", "Barn"]
+
+
+def test_an_edit_that_cannot_be_written_is_not_made(run, monkeypatch):
+    review = Review(run)
+    review.rename("new-001", "Tawny")
+    before = run.edits.read_bytes()
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(edit_log.os, "fsync", full)
+    with pytest.raises(ResourceError, match=r"No space left on device\. The edit was not made"):
+        review.approve("new-001")
+    assert run.edits.read_bytes() == before
+    assert not review.state.categories["new-001"].is_approved
+    monkeypatch.undo()
+    review.approve("new-001")
+    assert len(EditLog(run.edits).edits) == 2

@@ -1,0 +1,105 @@
+import pytest
+from finished_runs import lines
+
+from nngcd.core.errors import DataError, UserError
+from nngcd.core.run_folder import RunFolder
+from nngcd.review.session import Review
+
+
+def test_everything_is_there_again_when_the_run_is_opened_again(run):
+    review = Review(run)
+    review.rename("new-001", "Tawny")
+    review.move(["_unlabelled/i.png"], to="owl")
+    review.reject(["id-c"])
+    review.approve("owl")
+    review.undo()
+    again = Review(run)
+    assert again.state == review.state
+    assert again.state.images["id-i"].category == "owl"
+    assert again.can_undo and again.can_redo
+    assert again.redo().op == "undo"
+    assert again.state.categories["owl"].is_approved
+
+
+def test_undo_and_redo_walk_back_and_forth(run):
+    review = Review(run)
+    first = review.state
+    review.rename("new-001", "A")
+    named = review.state
+    review.merge(["new-001", "new-002"])
+    merged = review.state
+    assert (review.undo().op, review.state) == ("merge", named)
+    assert (review.undo().op, review.state) == ("rename", first)
+    with pytest.raises(UserError, match="nothing to undo"):
+        review.undo()
+    review.redo()
+    assert review.state == named
+    review.redo()
+    assert review.state == merged
+    review.undo()
+    review.approve("owl")  # a new edit: what was undone cannot be redone any more
+    with pytest.raises(UserError, match="nothing to redo"):
+        review.redo()
+
+
+def test_of_merged_categories_the_known_one_stays_then_the_named_one(run):
+    review = Review(run)
+    review.rename("new-002", "Barn")
+    assert review.merge(["new-001", "new-002"]) == "new-002"
+    assert review.merge(["new-002", "owl"]) == "owl"
+    review.undo()
+    assert review.merge(["owl"], into="new-002") == "new-002"
+
+
+def test_a_split_follows_the_features_and_is_the_same_every_time(run):
+    review = Review(run)
+    assert review.propose_split("new-001") == [["id-e", "id-f"], ["id-g", "id-h"]]
+    assert review.split("new-001") == ["new-004", "new-005"]
+    assert review.state.members("new-005") == ["id-g", "id-h"]
+    # The parts are in the log: replaying needs neither features nor clustering.
+    assert lines(run)[0]["args"]["parts"] == {"new-004": ["id-e", "id-f"], "new-005": ["id-g", "id-h"]}
+    run.features.unlink()
+    assert Review(run).state == review.state
+
+
+def test_ids_are_never_used_twice_not_even_after_an_undo(run):
+    review = Review(run)
+    assert review.split("new-001") == ["new-004", "new-005"]  # new-003 has no images, but predictions may fall into it
+    review.undo()
+    assert Review(run).split("new-001") == ["new-006", "new-007"]
+    review = Review(run)
+    review.rename("new-006", "new-009")
+    assert review.move(["id-a"]) == "new-010"
+
+
+def test_parts_can_be_given(run):
+    review = Review(run)
+    parts = [["_unlabelled/e.png"], ["id-f", "id-g", "id-h"]]
+    assert review.split("new-001", parts=parts) == ["new-004", "new-005"]
+    assert review.state.members("new-004") == ["id-e"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda r: r.split("new-002"), "1 images, too few different ones for 2 parts"),
+        (lambda r: r.split("new-001", parts=1), "at least 2"),
+        (lambda r: r.split("gone"), "no category 'gone'"),
+        (lambda r: r.move("id-a", to="owl"), "give a list of images"),
+        (lambda r: r.move(["owl/aa.png"], to="owl"), "no image 'owl/aa.png'"),
+        (lambda r: r.merge([]), "at least two"),
+        (lambda r: r.merge(["owl", "owk"]), "no category 'owk'. Did you mean 'owl'"),
+    ],
+)
+def test_mistakes_leave_no_trace(run, edit, message):
+    review = Review(run)
+    with pytest.raises(UserError, match=message):
+        edit(review)
+    assert review.state == review.first
+    assert not run.edits.exists()
+
+
+def test_an_unfinished_run_cannot_be_reviewed(run):
+    run.summary.unlink()
+    with pytest.raises(DataError, match="is not finished"):
+        Review(RunFolder.open(run.path))

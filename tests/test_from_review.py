@@ -1,0 +1,101 @@
+"""The loop from a run through its review to the next run; on features, so that it takes a second."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from nngcd import CategoryDiscovery
+from nngcd.core.errors import UserError
+from nngcd.core.run_folder import RunFolder
+from nngcd.review.session import Review
+
+
+@pytest.fixture
+def run(nngcd, blobs, tmp_path):
+    """240 rows of six groups, three of them known with 20 labels each; new-001 is named, one image rejected."""
+    np.savez(tmp_path / "blobs.npz", X=blobs[0], y=blobs[1])
+    code, _, err = nngcd("fit", tmp_path / "blobs.npz", "--k", 6, "--method", "kmeans", "--out", tmp_path / "run", "-q")
+    assert code == 0, err
+    run = RunFolder.open(tmp_path / "run")
+    review = Review(run)
+    review.rename("new-001", "lynx")
+    review.merge(["new-002", "new-003"])
+    review.reject(["row-000001"])
+    review.move(["row-000003"], to="2")
+    return run
+
+
+def test_the_next_run_learns_from_the_decisions(nngcd, run, tmp_path):
+    code, said, err = nngcd("fit", "--from-review", run.path, "--out", tmp_path / "next")
+    assert code == 0, err
+    assert "101 of 240 images carry a label now:" in said
+    assert "      60  were labelled before" in said
+    assert "      40  are in new categories that were given a name" in said
+    assert "       1  were moved by hand" in said
+    assert "Left out: 1 rejected" in said
+    assert "239 images: 101 labelled in 4 categories, 138 unlabelled, 1 not used" in said
+    after = RunFolder.open(tmp_path / "next")
+    assert yaml.safe_load(after.config.read_text())["k"] == 5, "one category was merged away"
+    results = pd.read_parquet(after.results).set_index("file_name")
+    assert results.loc["row-000003", "label_given"] == "2"
+    assert (results["label_given"] == "lynx").sum() == 40
+    assert "row-000001" not in results.index
+    assert pd.read_csv(after.problems)["code"].tolist() == ["rejected"]
+    # Later edits change nothing for the run that was begun.
+    Review(run).rename("new-001", "wolf")
+    code, said, err = nngcd("fit", "--resume", after.path)
+    assert (code, "is complete already" in said) == (0, True), err
+    code, _, err = nngcd("fit", "--config", after.config, "--out", tmp_path / "again", "-q")
+    assert code == 0, err
+    assert pd.read_parquet(tmp_path / "again" / "results.parquet").equals(pd.read_parquet(after.results))
+
+
+def test_the_loop_goes_on_and_what_was_rejected_stays_out(nngcd, run, tmp_path):
+    assert nngcd("fit", "--from-review", run.path, "--out", tmp_path / "second", "-q")[0] == 0
+    second = RunFolder.open(tmp_path / "second")
+    Review(second).reject(["row-000005"])
+    code, said, err = nngcd("fit", "--from-review", second.path, "--out", tmp_path / "third")
+    assert code == 0, err
+    assert "Left out: 2 rejected" in said
+    assert "238 images: 101 labelled in 4 categories" in said
+    assert set(pd.read_csv(tmp_path / "third" / "problems.csv")["file_name"]) == {"row-000001", "row-000005"}
+
+
+def test_another_method_takes_its_own_recipe(nngcd, run, tmp_path):
+    small = ["--set", "training.epochs=1", "--set", "loss.n_hidden=8", "--set", "loss.n_projection=4"]
+    code, _, err = nngcd(
+        "fit", "--from-review", run.path, "--method", "simgcd", "--k", 7, "--out", tmp_path / "n", *small
+    )
+    assert code == 0, err
+    settings = yaml.safe_load((tmp_path / "n" / "config.yaml").read_text())
+    assert (settings["method"], settings["k"]) == ("simgcd", "7")
+
+
+def test_what_cannot_be_done(nngcd, run, tmp_path):
+    code, _, err = nngcd("fit", tmp_path / "blobs.npz", "--from-review", run.path)
+    assert (code, "leave out DATA" in err) == (2, True)
+    code, _, err = nngcd("fit", "--resume", run.path, "--from-review", run.path)
+    assert (code, "leave out --from-review" in err) == (2, True)
+    run.edits.unlink()
+    code, _, err = nngcd("fit", "--from-review", run.path)
+    assert (code, "has no edits" in err) == (3, True)
+
+
+def test_python_edits_the_same_log(run, blobs):
+    discovery = CategoryDiscovery.load(run.path)
+    assert discovery.categories_["name"].tolist() == ["0", "1", "2", "lynx", "new-002"]
+    with discovery.edit(user="ana") as e:
+        e.undo()
+        e.split("new-002", parts=2)
+        e.approve("new-001")
+    assert discovery.result_.set_index("file_name").loc["row-000003", "category"] == "0"
+    assert discovery.categories_["id"].tolist() == ["0", "1", "2", "new-001", "new-004", "new-005"]
+    assert discovery.categories_["reviewed"].tolist() == [False, False, False, True, False, False]
+    assert len(discovery.predict(blobs[0])) == 240
+
+
+def test_edits_need_a_run_folder(blobs):
+    discovery = CategoryDiscovery(6, method="kmeans").fit(blobs[0], blobs[1])
+    with pytest.raises(UserError, match=r"edits are kept in a run folder.*nngcd fit DATA --out RUN"), discovery.edit():
+        pass
