@@ -11,7 +11,7 @@ import pandas as pd
 
 from nngcd.core.config import build, read_yaml
 from nngcd.core.errors import ConfigError, DataError, UserError
-from nngcd.core.files import read_json, read_table, read_tensors
+from nngcd.core.files import read_json, read_tensors
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset
 from nngcd.datasets.image_files import ImageFiles
@@ -20,6 +20,7 @@ from nngcd.datasets.places import known_places
 from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.datasets.sampling import SomeImages
 from nngcd.report.findings import Findings, Pictures, is_sorted
+from nngcd.review.reviewed import reviewed_results
 from nngcd.run_files import read_estimate
 
 N_PROBED = 20
@@ -39,7 +40,8 @@ def read_findings(run: RunFolder, *, root: Path | None = None) -> Findings:
     """
     if not run.is_complete:
         raise DataError(f"{run.path} is not finished. Finish it first: nngcd fit --resume {run.path}")
-    summary, settings, results = read_json(run.summary), read_yaml(run.config), read_results(run)
+    summary, settings = read_json(run.summary), read_yaml(run.config)
+    results, categories = read_results(run)
     features_nd = read_tensors(run.features)[0]["features_nd"].float().numpy()
     is_sorted_n = is_sorted(results)
     if len(features_nd) == len(results):
@@ -48,7 +50,7 @@ def read_findings(run: RunFolder, *, root: Path | None = None) -> Findings:
     return Findings(
         title=run.path.resolve().name,
         results=results,
-        categories=read_categories(run),
+        categories=categories,
         features_nd=features_nd,
         pictures=find_pictures(summary, settings, results, root),
         summary=summary,
@@ -60,14 +62,10 @@ def read_findings(run: RunFolder, *, root: Path | None = None) -> Findings:
     )
 
 
-def read_results(run: RunFolder) -> pd.DataFrame:
-    """Return the result of every image. The only place a report reads them: corrections belong here."""
-    return read_table(run.results)
-
-
-def read_categories(run: RunFolder) -> pd.DataFrame:
-    """Return id, name and kind of every category. The only place a report reads them: new names belong here."""
-    return _read_csv(run.categories)[["id", "name", "kind"]]
+def read_results(run: RunFolder) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the result of every image that was used, and id, name and kind of every category, as a review left them."""
+    reviewed = reviewed_results(run)
+    return reviewed.table[reviewed.table["image_id"].notna()], reviewed.categories[["id", "name", "kind"]]
 
 
 def find_pictures(
