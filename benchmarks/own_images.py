@@ -4,7 +4,7 @@ Ten species have half of their images in a folder of their own; everything else 
 truncated JPEG, an empty file, a text file, a 16-bit PNG, a CMYK JPEG, an image under two labels, and names with spaces
 and letters of other alphabets. The truth is written beside the folder, as OUT-truth.csv.
 
-python benchmarks/own_images.py --root ../shared/data/cub --out birds
+python benchmarks/own_images.py --root PATH/TO/cub --out birds
 nngcd fit birds --out runs/birds
 nngcd evaluate runs/birds --truth birds-truth.csv
 """

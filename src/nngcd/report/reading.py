@@ -63,7 +63,7 @@ def read_findings(run: RunFolder, *, root: Path | None = None) -> Findings:
 
 
 def read_results(run: RunFolder) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the result of every image that was used, and id, name and kind of every category, as a review left them."""
+    """Return the results of all images that were used, and id, name and kind of each category, as reviewed."""
     reviewed = reviewed_results(run)
     return reviewed.table[reviewed.table["image_id"].notna()], reviewed.categories[["id", "name", "kind"]]
 
