@@ -130,7 +130,9 @@ def test_an_image_that_is_gone_is_named(backbone, tmp_path, rng, n_workers):
     plan = plan_bank(backbone, split, n_random=1, is_strong=False, limit_gb=1)
     list(plan.shards())
     (folder / "3.png").unlink()
-    with pytest.raises(DataError, match=r"^cannot open image '.*3\.png': No such file.*--resume when it is back\.$"):
+    with pytest.raises(
+        DataError, match=r"^D04: cannot open image '.*3\.png': No such file.*--resume when it is back\.$"
+    ):
         view_bank(plan, cache=tmp_path / "cache", n_workers=n_workers, progress=Progress())
 
 

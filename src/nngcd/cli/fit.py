@@ -55,11 +55,10 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     Example:  nngcd fit my_images/ --out runs/first
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
-    from nngcd.cli import from_review as reviewed
     from nngcd.cli import running
+    from nngcd.cli.from_review import settings_from_review
 
     running.show_log(verbose)
-    run = None
     flags = {
         "data": data, "dataset": dataset, "k": k, "method": method, "effort": effort, "preset": preset,
         "backbone": backbone, "weights": weights, "image_size": image_size, "seed": seed, "device": device,
@@ -71,15 +70,14 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
         _refuse_beside(resume, flags | others | {"out": out, "config": config_file, "set": assignments})
         run, settings = running.resumed(resume)
     elif from_review:
-        settings = reviewed.settings_from_review(from_review, flags, config_file, assignments, is_quiet=quiet or json)
+        run, settings = None, settings_from_review(from_review, flags, config_file, assignments, is_quiet=quiet or json)
     else:
-        settings = running.settings_from(flags, config_file, assignments or [])
+        run, settings = None, running.settings_from(flags, config_file, assignments or [])
     run = running.fit_run(settings, run=run, out=out, cache=cache, is_quiet=quiet or json)
     if report:
         running.report_on(run, is_quiet=quiet or json)
     running.show(run, is_json=json)
-    if strict:
-        running.stop_if_collapsed(run)
+    running.stop_if_collapsed(run, is_strict=strict)
 
 
 def _refuse_beside(resume: Path, flags: dict[str, Any]) -> None:

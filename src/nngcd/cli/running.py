@@ -179,15 +179,18 @@ def show(run: RunFolder, *, is_json: bool) -> None:
     say(f"\nEvery image's category:  {run.results_csv}")
     look = f"open {run.report} in a browser" if run.report.is_file() else f"nngcd report {run.path}"
     say(f"Look at the categories:  {look}")
+    say(f"Sort the files by it:    nngcd export {run.path} --to csv,folders --out sorted")
     say(f"Label further images:    nngcd predict {run.path} NEW_IMAGES/ --out new.csv")
 
 
-def stop_if_collapsed(run: RunFolder) -> None:
-    """Raise `TrainingError` when nearly all unlabelled images fell into one category; the run is kept.
+def stop_if_collapsed(run: RunFolder, *, is_strict: bool) -> None:
+    """With `--strict`, raise `TrainingError` when nearly all unlabelled images fell into one category; the run is kept.
 
     Raises:
-        TrainingError: for `--strict`.
+        TrainingError: so it is.
     """
+    if not is_strict:
+        return
     summary = read_json(run.summary)
     if summary["largest_share"] > COLLAPSE_SHARE and summary["k"] > 1:
         share = f"{summary['largest_share']:.0%} of the unlabelled images fell into one category"

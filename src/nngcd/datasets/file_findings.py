@@ -35,7 +35,7 @@ def _unreadable(seen: Seen) -> Iterator[Finding]:
         if not files:
             continue
         reasons = Counter(problem.reason for problem in files)
-        why = ", ".join(f"{number:,} {reason}" for reason, number in reasons.most_common(5))
+        why = ", ".join(f"{reason} ({number:,})" for reason, number in reasons.most_common(5))
         is_too_many = len(bad) > seen.reading.allow_bad * n_files or len(bad) == n_files
         yield Finding(
             code=code,
