@@ -26,7 +26,7 @@ TEMPERATURE_SPREAD = 0.12
 """Prior scale of the logarithm of the temperature: the deviation of the best temperatures of six runs, on folders made
 of other species than those of the measurements in docs/results.md. Some thirty held-back images say less than that."""
 TEMPERATURE_TAIL = 3
-"""Degrees of freedom of the prior, a Student's t: scores that are far off, as some methods' are, are still corrected."""
+"""Degrees of freedom of the prior, a Student's t: scores that are far off, as of some methods, are still corrected."""
 LEAST_FAMILIAR = 0.02
 """Share of the training images that are less familiar than the limit of what counts as seen in training."""
 N_KEPT = 200
