@@ -54,6 +54,20 @@ def test_images_nobody_is_sure_of_have_a_folder_and_no_annotation(nngcd, tmp_pat
     assert (len(coco["images"]), len(coco["annotations"])) == (9, 7)
 
 
+def test_a_category_called_unsure_is_not_mixed_with_the_images_nobody_is_sure_of(nngcd, tmp_path, data):
+    results = results_table()
+    results.loc[[1, 8], "status"] = "unsure"
+    run = finished_run(tmp_path / "unsure", data=data, results=results)
+    Review(run).rename("new-001", "_unsure")
+    code, said, err = nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "o")
+    assert code == 0, err
+    images = tmp_path / "o" / "images"
+    assert files(images / "_unsure") == ["b.png", "i.png"]
+    assert "3 folders of hard links to your files, and _unsure (2)" in said
+    exported = pd.read_csv(images / "names.csv").set_index("name")["exported"]["_unsure"]
+    assert files(images / exported) == ["e.png", "f.png", "g.png", "h.png"]
+
+
 def test_only_reviewed(nngcd, run, tmp_path):
     code, _, err = nngcd("export", run.path, "--only", "reviewed", "--out", tmp_path / "o")
     assert (code, "nothing in" in err) == (3, True)
@@ -175,7 +189,8 @@ def test_images_that_were_moved_are_asked_for(nngcd, run, data, tmp_path):
     (moved / "owl" / "a.png").unlink()
     code, _, err = nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "o")
     assert code == 2
-    assert "D01" in err
+    assert "D01: the images are no longer in" in err
+    assert "Where are they now? --root FOLDER" in err
     code, _, err = nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "o", "--root", moved)
     assert "W02: 1 of 9 originals are not under" in err
     assert "'owl/a.png'. Where are they now? --root FOLDER" in err

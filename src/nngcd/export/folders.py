@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from nngcd.export.csv import write_csv
 from nngcd.export.source import Source, Written
 from nngcd.export.tree import NAMES_FILE, place_all, plan, whole_folder
@@ -25,13 +23,13 @@ def write(source: Source, out: Path) -> list[Written]:
     names = table["file_name"].tolist()
     originals.check(names)
     is_unsure = (table["status"] == "unsure").to_numpy()
-    folders = np.where(is_unsure, UNSURE, table["label"]).tolist()
-    placing = plan(names, folders, originals, taken=[UNSURE, NAMES_FILE])
+    folders = [None if unsure else label for unsure, label in zip(is_unsure, table["label"], strict=True)]
+    placing = plan(names, folders, originals, rest=UNSURE, taken=[NAMES_FILE])
     with whole_folder(out / FOLDER) as folder:
         place_all(source, placing, names, originals, folder)
         if len(placing.changed):
             write_csv(folder / NAMES_FILE, placing.changed)
-    n_folders = len(set(folders) - {UNSURE})
+    n_folders = len(set(folders) - {None})
     how = _HOW[source.options.link] if originals.has_files else "PNG files"
     words = f"{n_folders} folders of {how}" + (f", and {UNSURE} ({is_unsure.sum()})" if is_unsure.any() else "")
     return [Written(out / FOLDER, words, _notes(source, placing.changed["kind"].tolist(), out))]

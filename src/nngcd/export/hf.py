@@ -21,8 +21,8 @@ def write(source: Source, out: Path) -> list[Written]:
     table, originals = source.sorted, source.originals()
     names = table["file_name"].tolist()
     originals.check(names)
-    folders = [name.rpartition("/")[0] or IMAGES for name in names]
-    placing = plan(names, folders, originals, taken=[IMAGES, METADATA])
+    folders = [None if folder in ("", IMAGES) else folder for folder in (name.rpartition("/")[0] for name in names)]
+    placing = plan(names, folders, originals, rest=IMAGES, taken=[METADATA])
     with whole_folder(out / FOLDER) as folder:
         place_all(source, placing, names, originals, folder / PART)
         metadata = table.assign(file_name=placing.paths)

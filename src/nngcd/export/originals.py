@@ -13,7 +13,7 @@ from typing import Protocol
 from PIL import Image, UnidentifiedImageError
 
 from nngcd.core.config import build, read_yaml
-from nngcd.core.errors import DataError, ResourceError
+from nngcd.core.errors import DataError, NoSuchDataError, ResourceError
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset
 from nngcd.datasets.image_decoding import FORMATS
@@ -159,6 +159,9 @@ def open_originals(run: RunFolder, root: Path | None) -> Files | Arrays:
             return Files(data)
         if data.suffix.lower() in TABLE_EXTENSIONS:
             return Files(Path(reading.image_root) if reading.image_root else data.parent)
+        # A path is kept absolute, a benchmark's name is not.
+        if data.is_absolute() and not data.exists():
+            raise NoSuchDataError(f"D01: the images are no longer in {data}. Where are they now? --root FOLDER")
     split, _ = open_dataset(str(settings["data"]), dataset=settings.get("dataset"), reading=reading)
     if split.images is None:
         raise DataError(f"{run.path} was made from features; there are no images to export.")

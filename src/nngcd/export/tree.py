@@ -52,24 +52,27 @@ class Placing:
     """kind (category or file), name, exported."""
 
 
-def plan(file_names: Sequence[str], folders: Sequence[str], originals: Originals, taken: Sequence[str]) -> Placing:
+def plan(
+    file_names: Sequence[str], folders: Sequence[str | None], originals: Originals, *, rest: str, taken: Sequence[str]
+) -> Placing:
     """Return a path for each image in the folder of its category, with names that every file system accepts.
 
     Args:
         file_names: the images.
-        folders: the category of each; those in `taken` are names of our own and are kept.
+        folders: the category of each, None for one without.
         originals: knows the last part of each image's name.
-        taken: folder names that no category may have.
+        rest: the folder of images without a category; no category gets this name.
+        taken: further names that no category may have.
     """
-    own = safe_names({name: name for name in sorted(set(folders) - set(taken))}, taken)
+    own = safe_names({name: name for name in sorted({name for name in folders if name is not None})}, [rest, *taken])
     rows = [("category", name, safe) for name, safe in own.items() if name != safe]
-    members: dict[str, dict[str, str]] = {}
+    members: dict[str | None, dict[str, str]] = {}
     for name, folder in zip(file_names, folders, strict=True):
         members.setdefault(folder, {})[name] = originals.exported_name(name)
     paths: dict[str, str] = {}
     for folder, wanted in members.items():
         for name, safe in safe_names(wanted).items():
-            paths[name] = f"{own.get(folder, folder)}/{safe}"
+            paths[name] = f"{rest if folder is None else own[folder]}/{safe}"
             if safe != wanted[name]:
                 rows.append(("file", name, paths[name]))
     return Placing([paths[name] for name in file_names], pd.DataFrame(sorted(rows), columns=NAMES_COLUMNS))
