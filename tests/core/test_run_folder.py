@@ -33,6 +33,9 @@ def test_opening_something_else_is_refused(tmp_path):
         RunFolder.open(tmp_path / "absent")
     with pytest.raises(DataError, match=r"holds no config\.yaml"):
         RunFolder.open(tmp_path)
+    (tmp_path / "report.html").write_text("")
+    with pytest.raises(DataError, match="is no folder"):
+        RunFolder.open(tmp_path / "report.html")
 
 
 def test_a_place_that_cannot_be_written_is_a_resource_problem(tmp_path):

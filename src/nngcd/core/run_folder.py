@@ -88,7 +88,8 @@ class RunFolder:
             DataError: the folder is not there or is no run folder.
         """
         if not (path / "config.yaml").is_file():
-            what = "holds no config.yaml, so it is no run folder" if path.is_dir() else "does not exist"
+            what = "is no folder" if path.exists() else "does not exist"
+            what = "holds no config.yaml, so it is no run folder" if path.is_dir() else what
             raise DataError(f"{path} {what}. `nngcd fit` prints the folder it wrote.")
         return cls(path)
 
