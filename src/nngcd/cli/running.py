@@ -24,6 +24,7 @@ from nngcd.core.errors import ConfigError, NngcdWarning, TrainingError, UserErro
 from nngcd.core.files import read_json
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset
+from nngcd.datasets.findings import count
 from nngcd.datasets.published import published_names
 from nngcd.datasets.split import Split
 from nngcd.pipeline import discover, prepare
@@ -129,7 +130,8 @@ def fit_run(
     if not is_quiet:
         say(f"{prefix}run folder: {run.path}")
         say(f"{prefix}method {settings.method}, effort {settings.effort}, seed {settings.seed}")
-        say(f"{prefix}{len(split)} images: {split.n_labelled} labelled in {split.n_old} categories, "
+        say(f"{prefix}{len(split)} images: {split.n_labelled} labelled in "
+            f"{count(split.n_old, 'category', 'categories')}, "
             f"{split.n_unlabelled} unlabelled, {split.n_not_used} not used")  # fmt: skip
         if n_held := int(job.is_held_back.sum()):
             say(f"{prefix}{n_held} labels are held back to check the result (--use-all-labels uses them, too)")
@@ -177,10 +179,11 @@ def show(run: RunFolder, *, is_json: bool) -> None:
         for line in score_words(summary["scores"]):
             say(line)
     say(f"\nEvery image's category:  {run.results_csv}")
-    look = f"open {run.report} in a browser" if run.report.is_file() else f"nngcd report {run.path}"
+    path = shlex.quote(str(run.path))
+    look = f"open {run.report} in a browser" if run.report.is_file() else f"nngcd report {path}"
     say(f"Look at the categories:  {look}")
-    say(f"Sort the files by it:    nngcd export {run.path} --to csv,folders --out sorted")
-    say(f"Label further images:    nngcd predict {run.path} NEW_IMAGES/ --out new.csv")
+    say(f"Sort the files by it:    nngcd export {path} --to csv,folders --out sorted")
+    say(f"Label further images:    nngcd predict {path} NEW_IMAGES/ --out new.csv")
 
 
 def stop_if_collapsed(run: RunFolder, *, is_strict: bool) -> None:

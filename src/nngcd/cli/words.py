@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from nngcd.datasets.findings import count
+
 Summary = dict[str, Any]
 
 
@@ -11,22 +13,29 @@ def found_words(summary: Summary) -> list[str]:
     """Return what was found, one sentence a line."""
     n, known, new = summary["n_unlabelled"], summary["n_unlabelled_known"], summary["n_unlabelled_new"]
     lines = k_words(summary["k"], summary["k_estimate"]) if summary.get("k_estimate") else []
-    lines += [f"{n} unlabelled images were sorted into {summary['n_categories_used']} of {summary['k']} categories:"]
-    of_known = f"look like one of the {summary['n_known_categories']} known categories"
+    were = "was" if n == 1 else "were"
+    lines += [
+        f"{count(n, 'unlabelled image')} {were} sorted into {summary['n_categories_used']} of "
+        f"{count(summary['k'], 'category', 'categories')}:"
+    ]
+    n_known = summary["n_known_categories"]
+    of_known = "look like your known category" if n_known == 1 else f"look like one of the {n_known} known categories"
     if summary.get("held_back") and summary["median_confidence_known"] is not None:
         of_known += f" (median confidence {summary['median_confidence_known']:.2f})"
-    lines.append(f"  {known:>6}  {of_known}")
+    if n_known:
+        lines.append(f"  {known:>6}  {of_known}")
     if summary["n_new_categories"]:
-        sizes = f"largest: {summary['largest_new']}, {summary['largest_new_size']} images"
+        sizes = f"largest: {summary['largest_new']}, {count(summary['largest_new_size'], 'image')}"
         if summary["n_new_categories"] > 1:
             sizes += f"; smallest: {summary['smallest_new']}, {summary['smallest_new_size']}"
-        lines.append(f"  {new:>6}  fall into {summary['n_new_categories']} new categories ({sizes})")
+        categories = count(summary["n_new_categories"], "new category", "new categories")
+        lines.append(f"  {new:>6}  fall into {categories} ({sizes})")
     else:
         lines.append(f"  {new:>6}  are new")
     if summary.get("n_unsure"):
         lines.append(f"  {summary['n_unsure']:>6}  unsure ({summary['n_unsure'] / n:.0%}; change with --unsure)")
     if summary["n_unreadable"]:
-        lines.append(f"  {summary['n_unreadable']} files could not be used; problems.csv says why")
+        lines.append(f"  {count(summary['n_unreadable'], 'file')} could not be used; problems.csv says why")
     if summary["largest_share"] > COLLAPSE_SHARE and summary["k"] > 1:
         spreads = summary["method"] in ("nngcd", "simgcd", "mugcd")
         advice = "Try --set loss.entropy_weight=2." if spreads else "Try another --k."
@@ -45,10 +54,9 @@ def held_back_words(summary: Summary) -> list[str]:
         accuracy = "" if "scores" in summary else ", and the accuracy not known"
         return [f"The confidence is not calibrated{accuracy}: {reason}."]
     share = facts["n"] / summary["n_labelled"]
-    half = (facts["high"] - facts["low"]) / 2
     lines = [
         f"Known categories, checked on {share:.0%} of your labels held back: {facts['accuracy']:.1f} % right "
-        f"(±{half:.1f}; {facts['n_right']} of {facts['n']})"
+        f"({facts['n_right']} of {facts['n']}; 95 % interval {facts['low']:.1f} to {facts['high']:.1f})"
     ]
     if n_unchecked:
         lines.append(
@@ -107,8 +115,9 @@ def k_words(k: int, estimate: dict[str, Any]) -> list[str]:
         "low": "low, look at the groups and set --k yourself",
     }
     at_edge = "T03: the interval reaches the end of the range; a wider one may give another number."
+    interval = f" (between {low} and {high})" if low < high else ""
     return [
-        f"There seem to be about {k} categories (between {low} and {high}), known and new together.",
+        f"There seem to be about {count(k, 'category', 'categories')}{interval}, known and new together.",
         f"Confidence: {trust[confidence]} ({estimate['reason']}).",
         *([at_edge] * estimate["is_at_edge"]),
     ]

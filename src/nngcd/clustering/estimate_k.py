@@ -119,7 +119,8 @@ def _estimate(task: Task, method: Method, n_paired: int) -> KEstimate:
     if method == "silhouette":
         return by_silhouette(task, "labels were not asked for")
     if n_paired < LEAST_CLASSES_OF_AUTO and method == "auto":
-        why = "nothing is labelled" if task.n_old == 0 else f"only {n_paired} classes have two labelled images"
+        have = {0: "no class has", 1: "only 1 class has"}.get(n_paired, f"only {n_paired} classes have")
+        why = "nothing is labelled" if task.n_old == 0 else f"{have} two labelled images"
         return by_silhouette(task, why)
     by_labels = {"accuracy": by_accuracy, "hold-out": by_hold_out}.get(method, by_pairs)
     # Its steps have been told to the end by then, so that those of the silhouette are not told.

@@ -1,0 +1,37 @@
+"""A run's result in words that are true of one image, one category and no label, too."""
+
+from nngcd.cli.words import found_words, held_back_words, k_words
+
+SUMMARY = {
+    "n_unlabelled": 2, "n_unlabelled_known": 0, "n_unlabelled_new": 1, "n_categories_used": 2, "k": 2,
+    "n_known_categories": 1, "median_confidence_known": None, "n_new_categories": 1, "largest_new": "new-001",
+    "largest_new_size": 1, "n_unsure": 1, "n_unreadable": 1, "largest_share": 0.5, "method": "nngcd", "n_labelled": 8,
+}  # fmt: skip
+
+
+def test_one_of_a_thing_is_not_called_several():
+    assert found_words(SUMMARY) == [
+        "2 unlabelled images were sorted into 2 of 2 categories:",
+        "       0  look like your known category",
+        "       1  fall into 1 new category (largest: new-001, 1 image)",
+        "       1  unsure (50%; change with --unsure)",
+        "  1 file could not be used; problems.csv says why",
+    ]
+    assert found_words(SUMMARY | {"n_unlabelled": 1})[0].startswith("1 unlabelled image was sorted")
+
+
+def test_without_labels_nothing_is_said_of_known_categories():
+    assert not any("known" in line for line in found_words(SUMMARY | {"n_known_categories": 0}))
+
+
+def test_the_accuracy_on_held_back_labels_has_its_interval_not_a_half_width():
+    """6 of 6 is 61 to 100 %; 100 ± 19.5 would promise more than 80."""
+    facts = {"n": 6, "n_right": 6, "accuracy": 100.0, "low": 60.97, "high": 100.0}
+    line = held_back_words(SUMMARY | {"held_back": facts})[0]
+    assert line.endswith("100.0 % right (6 of 6; 95 % interval 61.0 to 100.0)")
+
+
+def test_an_interval_of_one_number_is_not_shown():
+    estimate = {"low": 3, "high": 3, "confidence": "low", "reason": "why", "is_at_edge": False}
+    assert k_words(3, estimate)[0] == "There seem to be about 3 categories, known and new together."
+    assert "about 3 categories (between 3 and 5)," in k_words(3, estimate | {"high": 5})[0]
