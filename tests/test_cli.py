@@ -205,6 +205,7 @@ def test_json_is_all_that_is_printed(nngcd, arrays, tmp_path):
     assert json.loads(out)["k"] == 6
     code, out, _ = nngcd("predict", tmp_path / "run", arrays, "--out", tmp_path / "p.parquet", "--json")
     assert json.loads(out)["out"].endswith("p.parquet")
+    assert sum(json.loads(out)[status] for status in ("known", "new", "unsure", "unreadable")) == 240
     assert len(pd.read_parquet(tmp_path / "p.parquet")) == 240
 
 

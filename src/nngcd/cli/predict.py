@@ -14,6 +14,13 @@ from nngcd.cli.display import progress_display, reading, say, say_json
 from nngcd.core.errors import ConfigError, NngcdWarning
 
 TOP_HELP = "How many further categories to name for each image."
+MEANING = {
+    "known": "look like a known category",
+    "new": "fall into a category that the run discovered",
+    "unsure": "unsure: the category is a guess (change with --unsure)",
+    "unreadable": "cannot be read; the table says why",
+}
+"""What each status means; `--json` counts all of them, also those that no image has."""
 
 
 def predict(  # noqa: PLR0913 (one parameter per flag)
@@ -64,7 +71,8 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
     if strange:
         warnings.warn(strange, NngcdWarning, stacklevel=1)
     if json:
-        say_json({"out": str(out), **counts, "unlike_training": n_unlike, "is_calibrated": confidence.is_calibrated})
+        by_status = {status: counts[status] for status in MEANING}
+        say_json({"out": str(out), **by_status, "unlike_training": n_unlike, "is_calibrated": confidence.is_calibrated})
         return
     for line in _words(counts, is_calibrated=confidence.is_calibrated):
         say(line)
@@ -73,14 +81,8 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
 
 def _words(counts: Counter[str], *, is_calibrated: bool) -> list[str]:
     """Return what was found, in plain words."""
-    meaning = {
-        "known": "look like a known category",
-        "new": "fall into a category that the run discovered",
-        "unsure": "unsure: the category is a guess (change with --unsure)",
-        "unreadable": "cannot be read; the table says why",
-    }
     lines = [f"{counts.total()} images"]
-    lines += [f"  {counts[status]:>6}  {words}" for status, words in meaning.items() if counts[status]]
+    lines += [f"  {counts[status]:>6}  {words}" for status, words in MEANING.items() if counts[status]]
     if not is_calibrated:
         lines.append("The confidence is the model's own and not calibrated: the run held no labels back.")
     return lines
