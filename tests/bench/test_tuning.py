@@ -25,6 +25,12 @@ def test_the_best_mean_over_folds_is_chosen_for_each_method_and_the_first_of_equ
     assert choose(variants, hidden)[1].settings == {"k": 3, "method": "nngcd"}
 
 
+def test_a_candidate_that_failed_in_a_hard_fold_does_not_win_by_it():
+    variants = tuning_variants(["simgcd"], {"a": {}, "b": {}}, None)
+    assert choose(variants, rows(simgcd_a=[70, 40], simgcd_b=[69]))[0].candidate == "a"
+    assert choose(variants, rows(simgcd_a=[69], simgcd_b=[70, 40]))[0].candidate == "b"
+
+
 def test_the_rank_correlation_by_hand():
     """Ranks 1, 2, 3, 4 against 2, 1, 3, 4: 1 - 6 * 2 / (4 * 15) = 0.8."""
     hidden = rows(a=[1], b=[2], c=[3], d=[4], only_hidden=[9])

@@ -74,6 +74,8 @@ def tuning_variants(
 def choose(variants: Sequence[Variant], proxy: Mapping[str, Row]) -> list[Choice]:
     """Return the best candidate of each method by the mean over folds of All; of equal ones the first.
 
+    One that failed in a fold comes after those that did not: folds are not equally hard, and it lacks one.
+
     Args:
         variants: all candidates of all methods.
         proxy: their rows on hidden classes by name. Nothing else is looked at.
@@ -83,7 +85,7 @@ def choose(variants: Sequence[Variant], proxy: Mapping[str, Row]) -> list[Choice
         method = variant.values["method"]
         if variant.name not in proxy:
             continue
-        if method not in best or _all(proxy[variant.name]) > _all(proxy[best[method].name]):
+        if method not in best or _merit(proxy[variant.name]) > _merit(proxy[best[method].name]):
             best[method] = variant
     return [Choice(method, one.name.removeprefix(f"{method}-"), one.values) for method, one in best.items()]
 
@@ -137,6 +139,10 @@ def tuning_protocol(summaries: Sequence[Summary]) -> str:
         f"fold{'s' * (folds > 1)}, about {mean(s['scores']['n_scored'] for s in summaries):.0f} images scored in each; "
         f"K = {first['k']}, {first['backbone']}, effort {first['effort']}. No label of an unlabelled image is read."
     )
+
+
+def _merit(row: Row) -> tuple[int, float]:
+    return len(row.accuracy), _all(row)
 
 
 def _all(row: Row) -> float:
