@@ -209,6 +209,12 @@ def test_json_is_all_that_is_printed(nngcd, arrays, tmp_path):
     assert len(pd.read_parquet(tmp_path / "p.parquet")) == 240
 
 
+def test_a_second_run_of_one_name_says_that_it_has_another(nngcd, arrays, tmp_path):
+    command = ["fit", arrays, "--out", tmp_path / "run", "--k", 6, "--method", "kmeans", "--set", "training.epochs=1"]
+    assert "is there already" not in nngcd(*command)[1]
+    assert f"run folder: {tmp_path / 'run-2'} ({tmp_path / 'run'} is there already)" in nngcd(*command)[1]
+
+
 def test_what_is_there_is_not_overwritten(nngcd, arrays, tmp_path):
     nngcd("fit", arrays, "--out", tmp_path / "run", "--k", 6, "--method", "kmeans", "-q")
     (tmp_path / "precious.csv").write_text("mine")

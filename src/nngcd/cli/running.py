@@ -128,7 +128,8 @@ def fit_run(
     if run is None:
         run = _new_run(out or Path("runs") / f"{split.name}-{datetime.now():%Y%m%d}", may_rename=grid is None)
     if not is_quiet:
-        say(f"{prefix}run folder: {run.path}")
+        is_other = out is not None and run.path != out
+        say(f"{prefix}run folder: {run.path}" + (f" ({out} is there already)" if is_other else ""))
         say(f"{prefix}method {settings.method}, effort {settings.effort}, seed {settings.seed}")
         say(f"{prefix}{len(split)} images: {split.n_labelled} labelled in "
             f"{count(split.n_old, 'category', 'categories')}, "
