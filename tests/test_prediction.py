@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nngcd import prediction
+from nngcd import CategoryDiscovery, prediction
 from nngcd.core.errors import DataError
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_images
@@ -81,3 +81,27 @@ def test_the_confidence_of_the_run_is_used_and_the_share_of_unsure_can_be_change
 @pytest.mark.parametrize(("n_unlike", "n", "warns"), [(0, 0, False), (5, 100, False), (2, 10, False), (30, 100, True)])
 def test_a_warning_needs_more_than_chance(n_unlike, n, warns):
     assert (unlike_words(n_unlike, n) is not None) == warns
+
+
+def test_new_images_are_called_by_the_names_a_review_gave(nngcd, blobs, tmp_path):
+    np.savez(tmp_path / "blobs.npz", X=blobs[0], y=blobs[1])
+    assert nngcd("fit", tmp_path / "blobs.npz", "--k", 6, "--method", "kmeans", "-q", "--out", tmp_path / "run")[0] == 0
+    with CategoryDiscovery.load(tmp_path / "run").edit() as edit:
+        edit.rename("new-001", "hawk")
+        edit.merge(["0", "new-002"])
+        edit.split("new-003", parts=2)
+    assert nngcd("predict", tmp_path / "run", tmp_path / "blobs.npz", "-q", "--out", tmp_path / "new.csv")[0] == 0
+    found = pd.read_csv(tmp_path / "new.csv", dtype=str).groupby("category")["label"].unique()
+    assert {id_: list(labels) for id_, labels in found.items()} == {
+        "0": ["0"], "1": ["1"], "2": ["2"], "new-001": ["hawk"], "new-002": ["0"], "new-003": ["new-004 or new-005"],
+    }  # fmt: skip
+
+
+def test_a_run_that_is_not_finished_cannot_label(nngcd, blobs, tmp_path):
+    np.savez(tmp_path / "blobs.npz", X=blobs[0], y=blobs[1])
+    assert nngcd("fit", tmp_path / "blobs.npz", "--k", 6, "--method", "kmeans", "-q", "--out", tmp_path / "run")[0] == 0
+    (tmp_path / "run" / "summary.json").unlink()
+    code, _, err = nngcd("predict", tmp_path / "run", tmp_path / "blobs.npz", "--out", tmp_path / "new.csv")
+    assert code == 3
+    assert "is not finished. Finish it first: nngcd fit --resume" in " ".join(err.split())
+    assert not (tmp_path / "new.csv").exists()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pandas as pd
@@ -24,6 +24,7 @@ from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.datasets.split import EMPTY_FOLDER, Problem, Split, image_table
 from nngcd.metrics.calibration import share_interval
 from nngcd.results import N_ALTERNATIVES, NOT_CALIBRATED, ROWS_PER_BLOCK, prediction_table
+from nngcd.review.session import Review
 from nngcd.training.extraction import centre_features, run_tail
 from nngcd.training.model import Model
 
@@ -48,6 +49,8 @@ class Predictor:
     model: Model
     categories: Sequence[str]
     confidence: Confidence = NOT_CALIBRATED
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What a person called categories since; the others are called by their id."""
     n_alternatives: int = N_ALTERNATIVES
     """How many further categories each row names."""
     workers: int | None = None
@@ -55,14 +58,17 @@ class Predictor:
 
     @classmethod
     def load(cls, run: RunFolder, *, device: str = "auto", workers: int | None = None) -> Predictor:
-        """Return the predictor of a finished run.
+        """Return the predictor of a finished run, with the names its review gave.
 
         Raises:
-            DataError: the run has no model, or a damaged one.
+            DataError: the run is not finished, or has a damaged model.
         """
+        if not run.is_complete:
+            raise DataError(f"{run.path} is not finished. Finish it first: nngcd fit --resume {run.path}")
         model, categories = Model.load(run.model)
-        model = model.to(choose_device(device))
-        return cls(model=model, categories=categories, confidence=Confidence.load(run.model), workers=workers)
+        model, confidence = model.to(choose_device(device)), Confidence.load(run.model)
+        names = _reviewed_names(run, categories)
+        return cls(model=model, categories=categories, confidence=confidence, names=names, workers=workers)
 
     def blocks(self, split: Split, *, progress: Progress | None = None) -> Iterator[Block]:
         """Yield the rows of a split's images, in order; files that cannot be read come last.
@@ -115,7 +121,7 @@ class Predictor:
             confidence=self.confidence, n_alternatives=self.n_alternatives,
         )  # fmt: skip
         table = pd.concat([named[["file_name", "image_id"]].reset_index(drop=True), predicted], axis=1)
-        table = table.assign(label=table["category"])
+        table = table.assign(label=table["category"].replace(dict(self.names)))
         return Block(self._typed(table), int(self.confidence.is_unlike(scores_bk).sum()))
 
     def _unreadable(self, problems: Sequence[Problem]) -> pd.DataFrame:
@@ -129,6 +135,15 @@ class Predictor:
         columns = ["file_name", "image_id", "category", "label", "status", "confidence", "novelty", *others, "reason"]
         is_number = {name: name in ("confidence", "novelty") or name.endswith("_p") for name in columns}
         return table.reindex(columns=columns).astype({n: "float64" if is_number[n] else _TEXT for n in columns})
+
+
+def _reviewed_names(run: RunFolder, categories: Sequence[str]) -> dict[str, str]:
+    """Return what each category is called now. The model knows nothing of a split: its parts are all named."""
+    if not run.edits.is_file():
+        return {}
+    state = Review(run).state
+    now = {id_: state.became(id_) for id_ in categories if id_ in state.categories}
+    return {id_: " or ".join(state.categories[other].name for other in others) for id_, others in now.items()}
 
 
 def predict(

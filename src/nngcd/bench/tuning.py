@@ -22,8 +22,7 @@ from nngcd.core.config import read_yaml
 from nngcd.core.errors import ConfigError, did_you_mean
 
 HIDDEN_SHARE = 0.25
-"""Of the labelled classes, so that four folds hide each class once. With half of them hidden so few labels are left
-that training hardly gains on k-means, and nothing can be told from the ranks (docs/research.md)."""
+"""Of the labelled classes: enough labels are left to learn from, and four folds hide each class about once."""
 PARTS = ("All", "Old", "New")
 
 

@@ -152,16 +152,11 @@ def _categories(ids: list[str], n_known: int, state: State) -> list[dict[str, An
     """Return what each output means now: the category it was merged into, and its name; several for one split since."""
     found = []
     for output, id_ in enumerate(ids):
-        now = _followed(state, id_)
+        now = state.became(id_)
         names = [state.categories[other].name for other in now]
         kind = "known" if output < n_known else "new"
         found.append({"output": output, "id": id_, "kind": kind, "category": now, "label": names})
     return found
-
-
-def _followed(state: State, id_: str) -> list[str]:
-    category = state.categories[id_]
-    return [id_] if not category.into else [last for other in category.into for last in _followed(state, other)]
 
 
 @contextmanager

@@ -67,6 +67,11 @@ class State:
         """The categories that are not retired."""
         return {id_: category for id_, category in self.categories.items() if not category.is_retired}
 
+    def became(self, category: str) -> list[str]:
+        """Return the ids of what a category is now: itself, what it was merged into, or what it was split into."""
+        into = self.categories[category].into
+        return [category] if not into else [last for other in into for last in self.became(other)]
+
     @property
     def rejected(self) -> list[str]:
         """The images that belong to no category because a person said so."""
