@@ -56,7 +56,9 @@ def check(  # noqa: PLR0913 (one parameter per flag)
         say_json({"out": str(folder), **report.to_json()})
     else:
         say(str(report))
-        say(f"Every file by name:  {folder / 'problems.csv'}, {folder / 'duplicates.csv'}")
+        tables = {"problems.csv": report.problems, "duplicates.csv": report.duplicates}
+        if named := [str(folder / name) for name, table in tables.items() if len(table)]:
+            say(f"Every file by name:  {', '.join(named)}")
     if not report.is_ready or (strict and report.has_problems):
         raise typer.Exit(DataError.exit_code)
 

@@ -38,8 +38,9 @@ def found_words(summary: Summary) -> list[str]:
         lines.append(f"  {count(summary['n_unreadable'], 'file')} could not be used; problems.csv says why")
     if summary["largest_share"] > COLLAPSE_SHARE and summary["k"] > 1:
         spreads = summary["method"] in ("nngcd", "simgcd", "mugcd")
-        advice = "Try --set loss.entropy_weight=2." if spreads else "Try another --k."
-        lines.append(f"Careful (T04): {summary['largest_share']:.0%} of them fell into one category. {advice}")
+        advice = "Try a larger --k, or --set loss.entropy_weight=4." if spreads else "Try another --k."
+        share = f"{summary['largest_share']:.0%} of them, unsure ones included,"
+        lines.append(f"Careful (T04): {share} fell into one category. {advice}")
     return lines
 
 
