@@ -38,6 +38,7 @@ def tune(nngcd, tmp_path, cache):
     return run
 
 
+@pytest.mark.slow
 def test_every_method_gets_every_candidate_and_the_choice_is_a_config(tune, tmp_path):
     code, said, err = tune("--method", "simgcd,nngcd", "--final")
     assert code == 0, err

@@ -304,6 +304,7 @@ def test_no_cluster_exceeds_the_size_limit(init):
     assert np.array_equal(fitted.labels_.numpy()[y >= 0], y[y >= 0])
 
 
+@pytest.mark.slow
 def test_balance_helps_where_classes_are_balanced():
     gains = []
     for seed in range(4):

@@ -262,6 +262,7 @@ def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(backbone, pictures,
     assert torch.equal(everything(bank), everything(make(backbone, pictures, None)[0]))
 
 
+@pytest.mark.slow
 def test_two_processes_may_write_the_same_bank(tmp_path):
     script = tmp_path / "write.py"
     script.write_text(
