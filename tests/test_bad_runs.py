@@ -1,7 +1,8 @@
 """What can go wrong with a run (PRODUCT cases T, R and S): exit code, message, and that nothing is lost.
 
 Elsewhere: T06 (memory runs out) in training/test_loop.py, T07 (no such device) and T09 (interrupted) in test_cli.py,
-S01 and S02 (weights that cannot be trusted or do not fit) in backbones/test_weights.py and test_checkpoints.py.
+S01 and S02 (weights that cannot be trusted or do not fit) in backbones/test_weights.py and test_checkpoints.py,
+S04 (weights that cannot be had) in backbones/test_load_backbone.py.
 """
 
 from __future__ import annotations
@@ -109,6 +110,24 @@ def test_t05_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_epoc
     assert nngcd("fit", "--resume", run, "-q")[0] == 0
     assert nngcd("fit", arrays, "--k", 6, "--out", tmp_path / "whole", *SMALL)[0] == 0
     assert (run / "results.csv").read_bytes() == (tmp_path / "whole" / "results.csv").read_bytes()
+
+
+def test_t08_few_labels_reach_every_batch(nngcd, blobs, save, tmp_path, monkeypatch):
+    """Four labelled images of 240, in batches of 48: half of each batch is drawn from them."""
+    labels = np.full(len(blobs[0]), -1)
+    for class_ in (0, 1):
+        labels[np.flatnonzero(blobs[1] == class_)[:2]] = class_
+    n_labelled, loss = [], simgcd.Method.loss
+
+    def counted(self, batch):
+        n_labelled.append(int((batch.labels_b >= 0).sum()))
+        return loss(self, batch)
+
+    monkeypatch.setattr(simgcd.Method, "loss", counted)
+    assert nngcd("fit", save(blobs[0], labels), "--k", 6, "--out", tmp_path / "run", *SMALL)[0] == 0
+    assert len(n_labelled) == 15
+    assert min(n_labelled) > 0
+    assert 12 < np.mean(n_labelled) < 36
 
 
 def test_t10_a_run_is_not_resumed_on_other_labels_and_says_how_many(nngcd, blobs, save, broken_run):

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from nngcd.core.config import build, to_values
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.files import read_json, write_json
+from nngcd.metrics.calibration import best_temperature
 
 FILE = "confidence.json"
 UNSURE = 0.05
@@ -177,15 +177,12 @@ def fitted_temperature(scores_mk: Tensor, label_m: NDArray[np.int64]) -> float:
 
     Guo et al. (2017) fit the temperature alone; with few labels, all of them right, that makes every image certain.
     """
-    label_m1 = torch.from_numpy(label_m)[:, None]
 
-    def cost(log_temperature: float) -> float:
-        log_p_mk = (scores_mk.double() / math.exp(log_temperature)).log_softmax(-1)
+    def prior(log_temperature: float) -> float:
         squared = (log_temperature / TEMPERATURE_SPREAD) ** 2
-        prior = (TEMPERATURE_TAIL + 1) / 2 * math.log1p(squared / TEMPERATURE_TAIL)
-        return prior - float(log_p_mk.gather(1, label_m1).sum())
+        return (TEMPERATURE_TAIL + 1) / 2 * math.log1p(squared / TEMPERATURE_TAIL)
 
-    return math.exp(float(minimize_scalar(cost, bounds=(-4, 4), method="bounded").x))
+    return best_temperature(scores_mk.double().numpy(), label_m, prior)
 
 
 def _kept(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, ...]:

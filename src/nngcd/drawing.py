@@ -96,8 +96,7 @@ def draw_figures(runs: Sequence[RunFolder], out: Path, wishes: Wishes, progress:
 
 def _subjects(runs: Sequence[RunFolder], classes: tuple[str, ...]) -> list[RunSubject]:
     for run in runs:
-        if not run.is_complete:
-            raise DataError(f"{run.path} is not finished. Finish it first: nngcd fit --resume {run.path}")
+        run.check_complete()
     if len({read_json(run.environment)["split_hash"] for run in runs}) > 1:
         raise DataError("the runs are of different images or labels; only runs of one data set are drawn side by side.")
     methods = [str(read_json(run.summary)["method"]) for run in runs]

@@ -9,7 +9,6 @@ import numpy as np
 
 from nngcd.choosing_k import estimated_k
 from nngcd.clustering.estimate_k import KEstimate, Method
-from nngcd.core.errors import DataError
 from nngcd.core.files import read_table, read_tensors
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
@@ -37,8 +36,7 @@ def estimate_of_run(run: RunFolder, settings: Settings, *, method: Method, progr
     Raises:
         DataError: the run is not finished.
     """
-    if not run.is_complete:
-        raise DataError(f"{run.path} is not finished. Finish it first: nngcd fit --resume {run.path}")
+    run.check_complete()
     features_nd = read_tensors(run.features)[0]["features_nd"].float()
     given = read_table(run.manifest)["label_given"].astype("category")
     labels = given.cat.codes.to_numpy().astype(np.int64)

@@ -74,8 +74,7 @@ def evaluate_test(
 
 
 def _finished(run: RunFolder) -> pd.DataFrame:
-    if not run.results.is_file():
-        raise DataError(f"{run.path} is not finished. Continue it: nngcd fit --resume {run.path}")
+    run.check_complete()
     return read_table(run.results)
 
 

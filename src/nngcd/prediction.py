@@ -63,8 +63,7 @@ class Predictor:
         Raises:
             DataError: the run is not finished, or has a damaged model.
         """
-        if not run.is_complete:
-            raise DataError(f"{run.path} is not finished. Finish it first: nngcd fit --resume {run.path}")
+        run.check_complete()
         model, categories = Model.load(run.model)
         model, confidence = model.to(choose_device(device)), Confidence.load(run.model)
         names = _reviewed_names(run, categories)

@@ -46,7 +46,7 @@ def pretrained_timm(name: str) -> nn.Module:
             model: nn.Module = timm.create_model(name, pretrained=True, num_classes=0)
     except Exception as error:  # each HTTP library has errors of its own; the cause is named and kept
         raise ResourceError(
-            f"the weights of '{name}' are not in the cache ({constants.HF_HUB_CACHE}) and cannot be downloaded "
+            f"S04: the weights of '{name}' are not in the cache ({constants.HF_HUB_CACHE}) and cannot be downloaded "
             f"({type(error).__name__}). On a machine with network, download {_address(name)}; "
             "copy the file here and add --weights FILE.safetensors."
         ) from error

@@ -9,7 +9,7 @@ import typer
 
 from nngcd.cli import options
 from nngcd.cli.display import say, say_json
-from nngcd.core.errors import ConfigError, DataError
+from nngcd.core.errors import ConfigError
 
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Finished run folders of one data set.")]
 
@@ -34,8 +34,7 @@ def compare(
         raise ConfigError("--format", form, f"must be one of {', '.join(get_args(Format))}")
     folders = [RunFolder.open(path) for path in runs]
     for run in folders:
-        if not run.is_complete:
-            raise DataError(f"{run.path} is not finished. Finish it first: nngcd fit --resume {run.path}")
+        run.check_complete()
     summaries = [read_json(run.summary) for run in folders]
     rows = rows_of(summaries, [flat_settings(resolve(read_yaml(run.config))) for run in folders])
     differences = paired_differences(rows)

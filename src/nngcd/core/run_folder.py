@@ -117,6 +117,11 @@ class RunFolder:
         """Whether the run has finished: the summary is the last file written."""
         return (self.path / "summary.json").is_file()
 
+    def check_complete(self) -> None:
+        """Raise `DataError` unless the run has finished."""
+        if not self.is_complete:
+            raise DataError(f"{self.path} is not finished. Finish it first: nngcd fit --resume {self.path}")
+
     def append_metrics(self, values: Mapping[str, Any]) -> None:
         """Add one line to metrics.jsonl."""
         with self.metrics.open("a", encoding="utf-8") as file:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from nngcd.core.errors import DataError
 from nngcd.datasets.labels import index_names
-from nngcd.datasets.sampling import SomeImages
+from nngcd.datasets.sampling import of_rows
 from nngcd.datasets.split import Problem, Split
 
 REJECTED = "rejected"
@@ -60,12 +60,9 @@ def with_decisions_of(split: Split, path: Path) -> Split:
     rejected = [Problem(str(name), REJECTED, "rejected in review") for name in split.table["file_name"][~is_kept]]
     n_classes = split.n_classes if split.n_classes and split.n_classes >= len(class_names) else None
     return dataclasses.replace(
-        split,
-        images=None if split.images is None else SomeImages(split.images, rows),
-        features_nvd=None if split.features_nvd is None else split.features_nvd[rows],
+        of_rows(split, rows),
         labels=labels,
         class_names=class_names,
-        table=split.table.iloc[rows].reset_index(drop=True),
         problems=(*split.problems, *rejected),
         n_classes=n_classes,
     )

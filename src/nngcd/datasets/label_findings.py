@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from nngcd.datasets.findings import Finding, Seen, count, quoted
+from nngcd.datasets.holding_back import FEWEST
 from nngcd.datasets.labels import alike_names, find_contradictions, merge, unclear_names
 from nngcd.datasets.listed import unused_names
 from nngcd.datasets.split import Problem
-
-FEW_LABELS = 5
 
 
 def about_labels(seen: Seen) -> Iterator[Finding]:
@@ -45,10 +44,10 @@ def _labels(seen: Seen) -> Iterator[Finding]:
             code="D09", severity="warning", what=f"only one known category, '{next(iter(sizes))}'",
             effect="'known or new' will be weak: there is no other category to compare with",
         )  # fmt: skip
-    if few := sorted(name for name, number in sizes.items() if number < FEW_LABELS):
+    if few := sorted(name for name, number in sizes.items() if number < FEWEST):
         yield Finding(
             code="D10", severity="note",
-            what=f"{count(len(few), 'category', 'categories')} of fewer than {FEW_LABELS} images: {quoted(few)}",
+            what=f"{count(len(few), 'category', 'categories')} of fewer than {FEWEST} images: {quoted(few)}",
             effect="used for training; too few to tell how well they are recognised",
         )  # fmt: skip
 

@@ -76,11 +76,15 @@ def long_tail(split: Split, truth: Truth, ratio: float) -> tuple[Split, Truth]:
 
 
 def _chosen(split: Split, truth: _Truth, rows: NDArray[np.int64]) -> tuple[Split, _Truth]:
-    some = dataclasses.replace(
+    return of_rows(split, rows), truth if truth is None else dataclasses.replace(truth, classes=truth.classes[rows])
+
+
+def of_rows(split: Split, rows: NDArray[np.int64]) -> Split:
+    """Return the split with only some of its images, in the order of the rows."""
+    return dataclasses.replace(
         split,
         images=None if split.images is None else SomeImages(split.images, rows),
         features_nvd=None if split.features_nvd is None else split.features_nvd[rows],
         labels=split.labels[rows],
         table=split.table.iloc[rows].reset_index(drop=True),
     )
-    return some, truth if truth is None else dataclasses.replace(truth, classes=truth.classes[rows])

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
 from scipy.stats import rankdata
 
 N_BINS = 10
@@ -75,3 +78,21 @@ def share_interval(n_right: int, n: int) -> tuple[float, float]:
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = Z_95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
     return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def best_temperature(
+    scores_mk: NDArray[np.float64], label_m: NDArray[np.int64], prior: Callable[[float], float] = lambda _: 0.0
+) -> float:
+    """Return the temperature that makes the labels most probable: of softmax(scores / temperature).
+
+    Args:
+        scores_mk: a score of each category for each labelled image.
+        label_m: (m,) the category of each.
+        prior: what a logarithm of the temperature costs, beside the labels' negative log likelihood.
+    """
+
+    def cost(log_temperature: float) -> float:
+        log_p_mk = log_softmax(scores_mk / math.exp(log_temperature), axis=1)
+        return prior(log_temperature) - float(np.take_along_axis(log_p_mk, label_m[:, None], axis=1).sum())
+
+    return math.exp(float(minimize_scalar(cost, bounds=(-7, 4), method="bounded").x))

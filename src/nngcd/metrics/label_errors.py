@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
+
+from nngcd.metrics.calibration import best_temperature
 
 SURE = 0.7
 """How probable another category must be: a person's time is better spent on few labels that are mostly wrong."""
@@ -34,17 +33,9 @@ def possible_label_errors(
     if len(categories) < 2:
         return is_doubted
     likeness_mc = _left_out_likeness(features_nd[rows], label_m, len(categories))
-    probability_mc = softmax(likeness_mc / _temperature(likeness_mc, label_m), axis=1)
+    probability_mc = softmax(likeness_mc / best_temperature(likeness_mc, label_m), axis=1)
     is_doubted[rows] = (probability_mc.argmax(1) != label_m) & (probability_mc.max(1) >= sure)
     return is_doubted
-
-
-def _temperature(likeness_mc: NDArray[np.float64], label_m: NDArray[np.int64]) -> float:
-    def cost(log_temperature: float) -> float:
-        log_p_mc = log_softmax(likeness_mc / math.exp(log_temperature), axis=1)
-        return -float(np.take_along_axis(log_p_mc, label_m[:, None], axis=1).sum())
-
-    return math.exp(float(minimize_scalar(cost, bounds=(-7, 2), method="bounded").x))
 
 
 def _left_out_likeness(

@@ -38,8 +38,7 @@ def read_findings(run: RunFolder, *, root: Path | None = None) -> Findings:
         DataError: the run is not finished, or a file of it is missing or damaged.
         ConfigError: `root` does not hold the images of the run.
     """
-    if not run.is_complete:
-        raise DataError(f"{run.path} is not finished. Finish it first: nngcd fit --resume {run.path}")
+    run.check_complete()
     summary, settings = read_json(run.summary), read_yaml(run.config)
     results, categories = read_results(run)
     features_nd = read_tensors(run.features)[0]["features_nd"].float().numpy()

@@ -48,8 +48,7 @@ class Review:
     """
 
     def __init__(self, run: RunFolder, *, user: str | None = None) -> None:
-        if not run.is_complete:
-            raise DataError(f"{run.path} is not finished. Finish it first: nngcd fit --resume {run.path}")
+        run.check_complete()
         self.run = run
         self.user = user or _account()
         self.results = read_table(run.results)
