@@ -120,7 +120,11 @@ class RunFolder:
     def check_complete(self) -> None:
         """Raise `DataError` unless the run has finished."""
         if not self.is_complete:
-            raise DataError(f"{self.path} is not finished. Finish it first: nngcd fit --resume {self.path}")
+            raise self.not_finished()
+
+    def not_finished(self) -> DataError:
+        """Return the error for whoever needs what this run has not written yet."""
+        return DataError(f"{self.path} is not finished. Finish it first: nngcd fit --resume {self.path}")
 
     def append_metrics(self, values: Mapping[str, Any]) -> None:
         """Add one line to metrics.jsonl."""
