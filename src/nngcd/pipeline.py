@@ -93,7 +93,10 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
     fabric = launch(device, precision, has_stages=method.stage is not BaseMethod.stage)
     blueprint = _blueprint(split, settings, k or 0)
     weights = Path(settings.weights) if settings.weights else None
-    backbone = move(build_backbone(blueprint, weights=weights), fabric.device, precision)
+    if method.cuts_network and settings.whitened_features:
+        reason = f"{settings.method} learns inside the network: it has no frozen features to whiten"
+        raise ConfigError("whitened_features", settings.whitened_features, reason)
+    backbone = move(build_backbone(blueprint, weights=weights, seed=settings.seed), fabric.device, precision)
     plan = _plan(split, settings.views, backbone, only_centre=only_centre or not method.trains)
     if min(settings.training.batch_size, len(split)) < processes.count():
         reason = f"must be at least the number of processes, {processes.count()}"

@@ -46,7 +46,8 @@ class Settings:
     backbone: str = "efficientnet_lite0"
     """The name of a file in `nngcd/backbones`, of a pre-training of the paper (`dino`, ...), or of any timm model."""
     weights: str | None = None
-    """Local .safetensors or .pth file with the backbone's weights; otherwise they come with the backbone."""
+    """Local .safetensors or .pth file with the backbone's weights, or `random` (of a timm model, to try things out);
+    otherwise they come with the backbone."""
     tail_blocks: int = 1
     """Blocks (ViT) or stages (CNN) at the end of the backbone that efforts normal and full train."""
     image_size: int | None = None

@@ -14,12 +14,14 @@ from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.seeds import torch_generator
 from nngcd.datasets.arrays import from_arrays
+from nngcd.datasets.image_arrays import ImageArrays
 from nngcd.methods.contract import Batch, Moment, Overview, Task
 from nngcd.metrics.accuracy import split_accuracy
 from nngcd.pipeline import fit
 from nngcd.settings import resolve
 from nngcd.training.model import Model
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*random weights:nngcd.core.errors.NngcdWarning")
 METHODS = component_names("nngcd.methods", "Method")
 SMALL = {
     "n_hidden": 512, "n_projection": 64, "sparse_weight": 1e-6, "n_directions": 0, "n_starts": 5,
@@ -27,6 +29,11 @@ SMALL = {
 }  # fmt: skip
 """Settings that make any method fast; those a method does not have are left out. A head much narrower than this one
 starts, with the authors' weights of deviation 0.02, so close to zero that its projections collapse."""
+
+SMALL_NETWORK = {
+    "backbone": "test_vit", "weights": "random", "image_size": 32, "workers": 0, "views": {"per_image": "online"},
+}  # fmt: skip
+"""For methods that learn inside the network."""
 
 
 def small_config(name):
@@ -40,9 +47,30 @@ def make(name, *, n_clusters=6, n_old=3, seed=0):
     return module.Method(build(module.Config, small_config(name)), task)
 
 
+def cuts_network(name):
+    return find_component("nngcd.methods", name, "Method").Method.cuts_network
+
+
 def settings(name, **more):
-    training = {"epochs": 8, "batch_size": 48}
-    return resolve({"method": name, "k": 6, "loss": small_config(name), "training": training, **more})
+    values = {"method": name, "k": 6, "loss": small_config(name), "training": {"epochs": 8, "batch_size": 48}}
+    return resolve(values | (SMALL_NETWORK if cuts_network(name) else {}) | more)
+
+
+@pytest.fixture
+def blob_split(name, blobs):
+    """The blobs as the method can take them."""
+    features, labels, _ = blobs
+    return split_of(name, features, labels)
+
+
+def split_of(name, features, labels=None):
+    """Return features, or pictures of them for a method that needs a network."""
+    split = from_arrays(features, labels)
+    if not cuts_network(name):
+        return split
+    low, high = features.min(), features.max()
+    pixels_nhw = np.rint((features - low) / (high - low) * 255).astype(np.uint8).reshape(-1, 4, 4)
+    return dataclasses.replace(split, features_nvd=None, images=ImageArrays(pixels_nhw), may_flip=False)
 
 
 def trained(names):
@@ -77,8 +105,7 @@ def test_the_loss_is_finite_whatever_is_labelled(name, labelled):
 @pytest.mark.parametrize("name", METHODS)
 def test_blobs_are_sorted_and_known_classes_keep_their_number(name, blobs):
     features, labels, classes = blobs
-    split = from_arrays(features, labels)
-    fitted = fit(split, settings(name))
+    fitted = fit(split_of(name, features, labels), settings(name))
     cluster = fitted.scores_nk.argmax(-1).numpy()
     assert fitted.scores_nk.shape == (240, 6)
     assert split_accuracy(classes, cluster, classes < 3).all > 0.9
@@ -149,6 +176,6 @@ def test_a_saved_model_gives_the_same_scores(name, blob_split, tmp_path):
 def test_without_any_label_images_are_still_grouped(name, blobs):
     features, _, classes = blobs
     with pytest.warns(UserWarning, match="D05"):
-        fitted = fit(from_arrays(features), settings(name))
+        fitted = fit(split_of(name, features), settings(name))
     cluster = fitted.scores_nk.argmax(-1).numpy()
     assert split_accuracy(classes, cluster, np.zeros(240, dtype=bool)).all > 0.6

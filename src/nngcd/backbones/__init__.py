@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
 from nngcd.backbones.backbone import Backbone
 from nngcd.backbones.pretrainings import PRE_TRAININGS, check_weights_can_be_had
 from nngcd.core.components import component_names, find_component
-from nngcd.core.errors import UserError, did_you_mean
+from nngcd.core.errors import NngcdWarning, UserError, did_you_mean
+
+RANDOM = Path("random")
+"""Instead of a file of weights: those a network starts with, the same in every run."""
 
 
 def load_backbone(
@@ -24,16 +28,20 @@ def load_backbone(
     Args:
         name: a component of this package, for example `efficientnet_lite0`, a short name of `PRE_TRAININGS`, for
             example `dino`, or a timm model.
-        weights: a local file instead of the weights that belong to the name.
+        weights: a local file instead of the weights that belong to the name, or `RANDOM`.
         tail_blocks: blocks (transformers) or stages (others) at its end that are trained.
         image_size: side of the crop in pixels, if not the backbone's own.
-        pretrained: False leaves a timm model with random weights, for tests.
+        pretrained: False leaves a timm model with random weights, for what is loaded next, or for tests.
 
     Raises:
         UserError: no such backbone; the message names the nearest one.
         ResourceError: the weights are neither here nor can they be downloaded.
         DataError: the file does not hold this backbone's weights.
     """
+    if weights == RANDOM:
+        text = f"{name} with random weights: it shows that everything runs; the accuracy says nothing about a method."
+        warnings.warn(text, NngcdWarning, stacklevel=2)
+        weights, pretrained = None, False
     # Here, not above: timm takes seconds to import, and whoever only needs `Backbone` should not wait for it.
     from nngcd.backbones.timm_loading import load_timm, timm_names
 

@@ -27,7 +27,9 @@ BACKBONE_HELP = (
     "dino, dinov2, mae, ibot, mocov3, sam, deit, deit3, clip, supervised-1k, supervised-22k."
 )
 Backbone = Annotated[str | None, typer.Option(help=BACKBONE_HELP)]
-Weights = Annotated[str | None, typer.Option(help="Local weights of the backbone (.safetensors, .pth).")]
+Weights = Annotated[
+    str | None, typer.Option(help="Local weights of the backbone (.safetensors, .pth), or `random` to try things out.")
+]
 ImageSize = Annotated[int | None, typer.Option(min=1, help="Side of the crop in pixels.")]
 _K_HELP = "Number of categories, known and new together. (default: auto, or as published for benchmark data sets)"
 K = Annotated[str | None, typer.Option("--k", metavar="auto|N|A..B", help=_K_HELP)]

@@ -8,6 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from nngcd.backbones.backbone import Backbone
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Task:
@@ -67,11 +69,25 @@ class BaseMethod(nn.Module):
     averages_tail: ClassVar[bool] = False
     """True for a teacher that is a whole network: training then keeps a moving average of the backbone's tail, passes
     its features with every batch, and leaves it as the result."""
+    cuts_network: ClassVar[bool] = False
+    """True for a method that learns in the part of the network which is otherwise frozen, for example prompts. In every
+    effort it then makes its `own_cut`; it needs images, not features."""
 
     def __init__(self, config: Any, task: Task) -> None:  # noqa: ANN401 (each method has its own Config)
         super().__init__()
         self.config = config
         self.task = task
+
+    @classmethod
+    def own_cut(cls, backbone: Backbone, config: Any, generator: torch.Generator) -> Backbone:  # noqa: ANN401
+        """Return the network cut the method's own way (see `cuts_network`).
+
+        Args:
+            backbone: the network, cut as the effort says.
+            config: the method's settings.
+            generator: the source of randomness for what is added.
+        """
+        raise NotImplementedError
 
     def stage(self, epoch: int, n_epochs: int) -> range:
         """Return the epochs of the stage an epoch belongs to; the learning rate falls once per stage. Default: one."""
@@ -84,9 +100,16 @@ class BaseMethod(nn.Module):
     def look(self, overview: Overview) -> None:
         """See all images between epochs, for example to place prototypes or to group them. Default: nothing."""
 
+    def arrange(self, hidden_vb: Tensor, moment: Moment) -> Tensor:
+        """Return the hidden states (V, B, ...) that the tail is given in training. Default: all views as they come."""
+        return hidden_vb
+
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the weighted terms of the loss by name; training adds them up, logs and plots them."""
         raise NotImplementedError
+
+    def before_step(self, tail: nn.Module, moment: Moment) -> None:
+        """See all gradients before an optimiser step: what has none rests in this step. Default: nothing rests."""
 
     def after_step(self, moment: Moment) -> None:
         """Do what follows an optimiser step, for example move a teacher. Default: nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -20,7 +21,8 @@ IMAGES_PER_READ = 16
 def run_trunk(backbone: Backbone, views: Tensor) -> Tensor:
     """Return the trunk's hidden states for uint8 views (..., 3, H, W), as (..., hidden shape)."""
     flat = views.flatten(0, -4)
-    device = next(backbone.trunk.parameters()).device
+    # Either part may have no weights.
+    device = next(chain(backbone.trunk.parameters(), backbone.tail.parameters())).device
     size = CPU_BATCH if device.type == "cpu" else ACCELERATOR_BATCH
     parts = [
         backbone.trunk(backbone.preprocessing.normalise(part.to(device, non_blocking=True)))

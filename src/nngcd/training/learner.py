@@ -34,6 +34,7 @@ class Learner(nn.Module):
         Of several processes each passes its share of the `n_images` through the tail. The features are then gathered,
         so that every process has the loss of the whole batch: contrastive losses compare all with all.
         """
+        hidden_vb = self.method.arrange(hidden_vb, moment)
         features_vbd, teacher_vbd = self._features(self.tail, hidden_vb, n_images), None
         if self.teacher_tail is not None:
             with torch.no_grad():
@@ -49,6 +50,10 @@ class Learner(nn.Module):
         parts = [tail(pieces[0].float())] if len(pieces) == 1 else [_recomputed(tail, piece) for piece in pieces]
         features_bvd = torch.unflatten(torch.cat(parts).float(), 0, hidden_vb.shape[:2]).transpose(0, 1)
         return processes.gather(features_bvd, n_images).transpose(0, 1)
+
+    def before_step(self, moment: Moment) -> None:
+        """Let the method say what rests in this step."""
+        self.method.before_step(self.tail, moment)
 
     @torch.no_grad()
     def after_step(self, moment: Moment) -> None:

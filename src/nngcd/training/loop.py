@@ -122,6 +122,7 @@ def _train_epoch(
     for i, views in enumerate(source.batches(epoch)):
         moment = Moment(epoch, n_epochs, epoch * n_steps + i, n_epochs * n_steps)
         values = _find_gradients(module, optimiser, fabric.to_device(tuple(views)), moment, fabric)
+        module.module.before_step(moment)
         optimiser.step()
         module.module.after_step(moment)
         for name, value in values.items():

@@ -18,7 +18,7 @@ from nngcd.backbones.whitened import whitened
 from nngcd.core import config
 from nngcd.core.components import find_component
 from nngcd.core.device import Precision
-from nngcd.core.errors import DataError
+from nngcd.core.errors import DataError, UserError
 from nngcd.core.files import read_json, read_tensors, write_json, write_tensors, write_text
 from nngcd.core.seeds import torch_generator
 from nngcd.methods.contract import BaseMethod, Task
@@ -147,19 +147,31 @@ class Model:
         return {f"{name}.{key}": t for name, part in self._parts().items() for key, t in part.state_dict().items()}
 
 
-def build_backbone(blueprint: Blueprint, *, weights: Path | None = None, pretrained: bool = True) -> Backbone:
-    """Return the backbone of a blueprint, by default with its pre-trained weights."""
+def build_backbone(
+    blueprint: Blueprint, *, weights: Path | None = None, pretrained: bool = True, seed: int = 0
+) -> Backbone:
+    """Return the backbone of a blueprint, by default with its pre-trained weights.
+
+    Raises:
+        UserError: the backbone or its weights cannot be had, or the method needs images and was given features.
+    """
+    module = find_component("nngcd.methods", blueprint.method, "Method")
     if blueprint.n_features is not None:
+        if module.Method.cuts_network:
+            raise UserError(f"{blueprint.method} learns inside the network and needs images; these data are features.")
         backbone = feature_backbone(blueprint.n_features)
     else:
-        backbone = load_backbone(
+        network = load_backbone(
             blueprint.backbone,
             weights=weights,
             tail_blocks=blueprint.tail_blocks,
             image_size=blueprint.image_size,
             pretrained=pretrained,
         )
-        backbone = frozen(backbone) if blueprint.effort == "quick" else backbone
+        backbone = frozen(network) if blueprint.effort == "quick" else network
+        if module.Method.cuts_network:
+            loss = config.build(module.Config, blueprint.loss)
+            backbone = module.Method.own_cut(backbone, loss, torch_generator(seed, "own cut"))
     return whitened(backbone, blueprint.whitened_features) if blueprint.whitened_features else backbone
 
 
