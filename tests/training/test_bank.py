@@ -178,6 +178,7 @@ def test_other_images_views_or_weights_are_not_mixed_up(backbone, pictures, tmp_
     assert make(backbone, pictures, tmp_path, is_strong=True)[1] == N_IMAGES
     assert make(backbone, replace(pictures, may_flip=not pictures.may_flip), tmp_path)[1] == N_IMAGES
     other_weights = load_backbone("resnet18", pretrained=False, image_size=32)
+    other_weights.network.conv1.weight.data.add_(0.1)
     assert make(other_weights, pictures, tmp_path)[1] == N_IMAGES
     assert make(frozen(backbone), pictures, tmp_path)[1] == N_IMAGES
     other_size = load_backbone("resnet18", pretrained=False, image_size=24)
