@@ -24,7 +24,7 @@ from nngcd.confidence import calibrate
 from nngcd.core import processes
 from nngcd.core.components import find_component
 from nngcd.core.device import choose_device, choose_precision, choose_workers
-from nngcd.core.errors import ConfigError, DataError
+from nngcd.core.errors import ConfigError
 from nngcd.core.memory import forget_peak
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
@@ -43,6 +43,7 @@ from nngcd.training.learner import Learner
 from nngcd.training.loop import train
 from nngcd.training.model import Blueprint, Model, build_backbone, device_of, move
 from nngcd.training.sources import BankViews, OnlineViews, Source
+from nngcd.training.starting import Start
 from nngcd.training.whitened_views import whitened_views
 from nngcd.views import Config as ViewsConfig
 from nngcd.views import feature_views
@@ -68,6 +69,8 @@ class Job:
     """The number of categories; None when it is to be estimated."""
     fabric: Fabric
     """What training runs on: this process, or several."""
+    start: Start | None
+    """The run that training goes on from, if any."""
     plan: BankPlan | None
     """Which views are kept; None when they are drawn online, or when the input is features."""
 
@@ -83,8 +86,9 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
     Raises:
         UserError: the number of categories, the backbone, its weights or the device cannot be used.
     """
-    _check_every_category_is_labelled(split)
-    k = given_k(split, settings)
+    split.check_every_category_is_labelled()
+    start = Start.of(RunFolder(Path(settings.init_from))) if settings.init_from else None
+    k = given_k(split, settings) or (start.k if start else None)
     is_held_back = hold_back(split, share=settings.hold_back, seed=settings.seed)
     given, split = split, without_labels(split, is_held_back)
     device = choose_device(settings.device)
@@ -96,22 +100,17 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
     if method.cuts_network and settings.whitened_features:
         reason = f"{settings.method} learns inside the network: it has no frozen features to whiten"
         raise ConfigError("whitened_features", settings.whitened_features, reason)
-    backbone = move(build_backbone(blueprint, weights=weights, seed=settings.seed), fabric.device, precision)
+    if start:
+        asked = dataclasses.replace(blueprint, whitened_features=settings.whitened_features)
+        start.check(asked, split.class_names)
+    tail_state = start.tail_state if start else None
+    backbone = build_backbone(blueprint, weights=weights, tail_state=tail_state, seed=settings.seed)
+    backbone = move(backbone, fabric.device, precision)
     plan = _plan(split, settings.views, backbone, only_centre=only_centre or not method.trains)
     if min(settings.training.batch_size, len(split)) < processes.count():
         reason = f"must be at least the number of processes, {processes.count()}"
         raise ConfigError("training.batch_size", settings.training.batch_size, reason)
-    return Job(split, given, is_held_back, settings, blueprint, backbone, k, fabric, plan)
-
-
-def _check_every_category_is_labelled(split: Split) -> None:
-    missing = sorted(set(range(split.n_old)) - set(split.labels.tolist()))
-    if missing:
-        raise DataError(
-            f"{len(missing)} of the {split.n_old} known categories of {split.name} have no labelled image, for example "
-            f"'{split.class_names[missing[0]]}'. A benchmark's copy is incomplete, or so small that the published draw "
-            f"misses a class: --set reading.draw=stratified labels half of every class."
-        )
+    return Job(split, given, is_held_back, settings, blueprint, backbone, k, fabric, start, plan)
 
 
 def _plan(split: Split, chosen: ViewsConfig, backbone: Backbone, *, only_centre: bool) -> BankPlan | None:
@@ -172,6 +171,8 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
         job = dataclasses.replace(job, backbone=backbone, blueprint=blueprint)
     _LOG.info("K = %d, method %s, backbone %s, device %s", k, settings.method, job.backbone.name, device)
     model = Model.assemble(dataclasses.replace(job.blueprint, n_clusters=k), job.backbone, seed=settings.seed)
+    if job.start:
+        job.start.load_method(model.method)
     if model.method.trains:
         source, learner = _source(job, bank), _learner(model, settings)
         train(learner, source, settings.training, overview=overview, fabric=job.fabric, run=run, progress=progress)

@@ -23,6 +23,9 @@ OF_THE_MACHINE = ("device", "precision", "workers")
 OF_A_RUN = {"method", "preset", "effort", "reading", "views", "training", "loss"}
 """What a run's own config.yaml has all of, and hardly anything that a person writes."""
 
+FIRST_STAGES = {"contrastive_share", "simgcd_share"}
+"""Shares of the epochs for a first stage, which a run that starts where another ended has behind it."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
@@ -48,6 +51,9 @@ class Settings:
     weights: str | None = None
     """Local .safetensors or .pth file with the backbone's weights, or `random` (of a timm model, to try things out);
     otherwise they come with the backbone."""
+    init_from: str | None = None
+    """A finished run of the same data and backbone whose trained tail and heads training begins with. What a recipe
+    places anew, for example prototypes at matched centres, is placed on the features of that run."""
     tail_blocks: int = 1
     """Blocks (ViT) or stages (CNN) at the end of the backbone that efforts normal and full train."""
     image_size: int | None = None
@@ -106,8 +112,10 @@ def resolve(values: config.Values) -> Settings:
     chosen = {"method": "nngcd", "preset": "default", "effort": "quick"} | _upgraded(values)
     method_config = find_component("nngcd.methods", chosen["method"], "Method").Config
     recipe, in_effort = _recipe(chosen["method"], chosen["preset"], chosen.get("dataset") or chosen.get("data", ""))
-    effort = _effort(chosen["effort"], {f.name for f in dataclasses.fields(method_config)})
-    layers = [recipe, effort, in_effort.get(chosen["effort"], {}), chosen]
+    names = {f.name for f in dataclasses.fields(method_config)}
+    effort = _effort(chosen["effort"], names)
+    started = {"loss": {name: 0.0 for name in names & FIRST_STAGES}} if chosen.get("init_from") else {}
+    layers = [recipe, effort, in_effort.get(chosen["effort"], {}), started, chosen]
     # The settings of a whole run are what they were, also when a newer version recommends something else.
     merged = config.merge(chosen) if chosen.keys() >= OF_A_RUN else config.merge(*layers)
     loss = config.build(method_config, _group(merged.pop("loss", None)))

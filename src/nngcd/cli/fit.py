@@ -14,6 +14,7 @@ from nngcd.core.errors import ConfigError
 ALL_LABELS_HELP = "Train with every label; nothing is then left to check and calibrate the result with."
 STRICT_HELP = "Exit code 5 when nearly all images fall into one category."
 FROM_REVIEW_HELP = "Start a new run on the data of RUN; what a person decided in its review are labels now."
+INIT_FROM_HELP = "Begin with the trained tail and heads of a finished run on the same data."
 VIEWS_HELP = "Random views kept of each image, or new ones every epoch. (default: quick 2, normal 10, full online)"
 
 
@@ -27,6 +28,7 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     preset: options.Preset = None,
     backbone: options.Backbone = None,
     weights: options.Weights = None,
+    init_from: Annotated[Path | None, typer.Option(metavar="RUN", help=INIT_FROM_HELP)] = None,
     image_size: options.ImageSize = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. (default: 0)")] = None,
     device: options.OptionalDevice = None,
@@ -61,7 +63,8 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     running.show_log(verbose)
     flags = {
         "data": data, "dataset": dataset, "k": k, "method": method, "effort": effort, "preset": preset,
-        "backbone": backbone, "weights": weights, "image_size": image_size, "seed": seed, "device": device,
+        "backbone": backbone, "weights": weights,
+        "init_from": str(init_from) if init_from else None, "image_size": image_size, "seed": seed, "device": device,
         "workers": workers, "views": _views(views_per_image, bank_size), "reading": reading or None, "unsure": unsure,
         "hold_back": 0.0 if use_all_labels else None,
     }  # fmt: skip

@@ -61,7 +61,7 @@ def values_from(flags: dict[str, Any], config_file: Path | None, assignments: li
     values = config.merge(from_file, given, config.parse_assignments(assignments))
     if not values.get("data"):
         raise ConfigError("DATA", None, "say what to sort: a folder, a .csv or .npz file, or `digits`")
-    for name in ("data", "weights"):
+    for name in ("data", "weights", "init_from"):
         # Absolute, so that a run can be resumed and evaluated from anywhere. A benchmark's name stays a name: a run
         # folder then works on machines where the data lie elsewhere, and when they are moved one `nngcd data add`
         # mends all runs; that the images are the same is checked by the hash of the split.

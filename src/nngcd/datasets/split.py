@@ -109,6 +109,16 @@ class Split:
         """The number of unlabelled images."""
         return len(self.labels) - self.n_labelled
 
+    def check_every_category_is_labelled(self) -> None:
+        """Raise `DataError` if a known category has no labelled image."""
+        missing = sorted(set(range(self.n_old)) - set(self.labels.tolist()))
+        if missing:
+            raise DataError(
+                f"{len(missing)} of the {self.n_old} known categories of {self.name} have no labelled image, for "
+                f"example '{self.class_names[missing[0]]}'. A benchmark's copy is incomplete, or so small that the "
+                f"published draw misses a class: --set reading.draw=stratified labels half of every class."
+            )
+
     @property
     def n_not_used(self) -> int:
         """The number of files that are not among the images; a file whose label alone is not used is."""

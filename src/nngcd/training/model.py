@@ -148,17 +148,27 @@ class Model:
 
 
 def build_backbone(
-    blueprint: Blueprint, *, weights: Path | None = None, pretrained: bool = True, seed: int = 0
+    blueprint: Blueprint,
+    *,
+    weights: Path | None = None,
+    pretrained: bool = True,
+    tail_state: dict[str, Tensor] | None = None,
+    seed: int = 0,
 ) -> Backbone:
     """Return the backbone of a blueprint, by default with its pre-trained weights.
+
+    Args:
+        blueprint: what it is built from.
+        weights: a file of weights instead of those that belong to the name.
+        pretrained: False for random weights.
+        tail_state: what the tail of the effort's cut begins with, if not as it is in the network.
+        seed: of what a method adds to it.
 
     Raises:
         UserError: the backbone or its weights cannot be had, or the method needs images and was given features.
     """
     module = find_component("nngcd.methods", blueprint.method, "Method")
     if blueprint.n_features is not None:
-        if module.Method.cuts_network:
-            raise UserError(f"{blueprint.method} learns inside the network and needs images; these data are features.")
         backbone = feature_backbone(blueprint.n_features)
     else:
         network = load_backbone(
@@ -169,9 +179,13 @@ def build_backbone(
             pretrained=pretrained,
         )
         backbone = frozen(network) if blueprint.effort == "quick" else network
-        if module.Method.cuts_network:
-            loss = config.build(module.Config, blueprint.loss)
-            backbone = module.Method.own_cut(backbone, loss, torch_generator(seed, "own cut"))
+    if tail_state:
+        backbone.tail.load_state_dict(tail_state)
+    if module.Method.cuts_network:
+        if blueprint.n_features is not None:
+            raise UserError(f"{blueprint.method} learns inside the network and needs images; these data are features.")
+        loss = config.build(module.Config, blueprint.loss)
+        backbone = module.Method.own_cut(backbone, loss, torch_generator(seed, "own cut"))
     return whitened(backbone, blueprint.whitened_features) if blueprint.whitened_features else backbone
 
 
