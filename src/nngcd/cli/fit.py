@@ -28,7 +28,7 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     preset: options.Preset = None,
     backbone: options.Backbone = None,
     weights: options.Weights = None,
-    init_from: Annotated[Path | None, typer.Option(metavar="RUN", help=INIT_FROM_HELP)] = None,
+    init_from: Annotated[str | None, typer.Option(metavar="RUN", help=INIT_FROM_HELP)] = None,
     image_size: options.ImageSize = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. (default: 0)")] = None,
     device: options.OptionalDevice = None,
@@ -63,10 +63,9 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     running.show_log(verbose)
     flags = {
         "data": data, "dataset": dataset, "k": k, "method": method, "effort": effort, "preset": preset,
-        "backbone": backbone, "weights": weights,
-        "init_from": str(init_from) if init_from else None, "image_size": image_size, "seed": seed, "device": device,
-        "workers": workers, "views": _views(views_per_image, bank_size), "reading": reading or None, "unsure": unsure,
-        "hold_back": 0.0 if use_all_labels else None,
+        "backbone": backbone, "weights": weights, "init_from": init_from, "image_size": image_size, "seed": seed,
+        "device": device, "workers": workers, "views": _views(views_per_image, bank_size), "reading": reading or None,
+        "unsure": unsure, "hold_back": 0.0 if use_all_labels else None,
     }  # fmt: skip
     if resume:
         others = {"views-per-image": views_per_image, "bank-size": bank_size, "from-review": from_review}
@@ -90,7 +89,7 @@ def _refuse_beside(resume: Path, flags: dict[str, Any]) -> None:
     others["use-all-labels"] = flags["hold_back"]
     for name, value in others.items():
         if value is not None:
-            reason = f"continues a run as it is; leave out {'DATA' if name == 'data' else '--' + name}"
+            reason = f"continues a run as it is; leave out {'DATA' if name == 'data' else '--' + name.replace('_', '-')}"
             raise ConfigError("--resume", str(resume), reason)
 
 
