@@ -61,12 +61,10 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     from nngcd.cli.from_review import settings_from_review
 
     running.show_log(verbose)
-    flags = {
-        "data": data, "dataset": dataset, "k": k, "method": method, "effort": effort, "preset": preset,
+    flags = {"data": data, "dataset": dataset, "k": k, "method": method, "effort": effort, "preset": preset,
         "backbone": backbone, "weights": weights, "init_from": init_from, "image_size": image_size, "seed": seed,
         "device": device, "workers": workers, "views": _views(views_per_image, bank_size), "reading": reading or None,
-        "unsure": unsure, "hold_back": 0.0 if use_all_labels else None,
-    }  # fmt: skip
+        "unsure": unsure, "hold_back": 0.0 if use_all_labels else None}  # fmt: skip
     if resume:
         others = {"views-per-image": views_per_image, "bank-size": bank_size, "from-review": from_review}
         _refuse_beside(resume, flags | others | {"out": out, "config": config_file, "set": assignments})
@@ -79,7 +77,8 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     if report:
         running.report_on(run, is_quiet=quiet or json)
     running.show(run, is_json=json)
-    running.stop_if_collapsed(run, is_strict=strict)
+    if strict:
+        running.stop_if_collapsed(run)
 
 
 def _refuse_beside(resume: Path, flags: dict[str, Any]) -> None:
@@ -89,8 +88,8 @@ def _refuse_beside(resume: Path, flags: dict[str, Any]) -> None:
     others["use-all-labels"] = flags["hold_back"]
     for name, value in others.items():
         if value is not None:
-            reason = f"continues a run as it is; leave out {'DATA' if name == 'data' else '--' + name.replace('_', '-')}"
-            raise ConfigError("--resume", str(resume), reason)
+            flag = "DATA" if name == "data" else "--" + name.replace("_", "-")
+            raise ConfigError("--resume", str(resume), f"continues a run as it is; leave out {flag}")
 
 
 def _views(per_image: str | None, bank_gb: float | None) -> dict[str, Any] | None:

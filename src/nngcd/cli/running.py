@@ -187,14 +187,8 @@ def show(run: RunFolder, *, is_json: bool) -> None:
     say(f"Label further images:    nngcd predict {path} NEW_IMAGES/ --out new.csv")
 
 
-def stop_if_collapsed(run: RunFolder, *, is_strict: bool) -> None:
-    """With `--strict`, raise `TrainingError` when nearly all unlabelled images fell into one category; the run is kept.
-
-    Raises:
-        TrainingError: so it is.
-    """
-    if not is_strict:
-        return
+def stop_if_collapsed(run: RunFolder) -> None:
+    """Raise `TrainingError` when nearly all unlabelled images fell into one category; the run is kept."""
     summary = read_json(run.summary)
     if summary["largest_share"] > COLLAPSE_SHARE and summary["k"] > 1:
         share = f"{summary['largest_share']:.0%} of the unlabelled images fell into one category"
