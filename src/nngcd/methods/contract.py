@@ -72,6 +72,9 @@ class BaseMethod(nn.Module):
     cuts_network: ClassVar[bool] = False
     """True for a method that learns in the part of the network which is otherwise frozen, for example prompts. In every
     effort it then makes its `own_cut`; it needs images, not features."""
+    remembers: ClassVar[tuple[str, ...]] = ()
+    """Names of buffers that later epochs need and whose size the data decide, for example what a look before training
+    found of every image. A checkpoint keeps them for a resumed run; a model does without: `persistent=False`."""
 
     def __init__(self, config: Any, task: Task) -> None:  # noqa: ANN401 (each method has its own Config)
         super().__init__()

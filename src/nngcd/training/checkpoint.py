@@ -10,16 +10,17 @@ from torch import Tensor
 from nngcd.core.files import read_tensors, write_tensors
 from nngcd.training.learner import Learner
 
-MODEL, MOMENTUM = "model.", "momentum."
+MODEL, MOMENTUM, REMEMBERED = "model.", "momentum.", "remembered."
 
 
 def save_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimizer, n_epochs_done: int) -> None:
-    """Write model, optimiser momentum and the number of finished epochs.
+    """Write model, optimiser momentum, what the method remembers of the images and the number of finished epochs.
 
     No random state is needed: generators are derived from seed, purpose and epoch (core.seeds).
     """
     tensors = {MODEL + name: tensor for name, tensor in learner.state_dict().items()}
     tensors |= {MOMENTUM + name: buffer for name, buffer in _momentum(learner, optimiser).items()}
+    tensors |= {REMEMBERED + name: getattr(learner.method, name) for name in learner.method.remembers}
     write_tensors(path, tensors, {"epochs_done": str(n_epochs_done)})
 
 
@@ -32,6 +33,9 @@ def load_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimiz
     for name, parameter in learner.named_parameters():
         if MOMENTUM + name in tensors:
             optimiser.state[parameter]["momentum_buffer"] = tensors[MOMENTUM + name].to(parameter.device)
+    for name in learner.method.remembers:
+        device = getattr(learner.method, name).device
+        setattr(learner.method, name, tensors[REMEMBERED + name].to(device))
     return int(metadata["epochs_done"])
 
 
