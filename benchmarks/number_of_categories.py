@@ -26,7 +26,7 @@ Array = NDArray[Any]
 def main() -> None:
     """Print one line per method."""
     parser = data_parser(__doc__)
-    parser.add_argument("--methods", default="pairs,accuracy,hold-out,silhouette")
+    parser.add_argument("--methods", default="pairs,accuracy,hold-out,communities,silhouette")
     parser.add_argument("--tasks", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()

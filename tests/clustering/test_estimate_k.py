@@ -48,7 +48,7 @@ def test_number_of_blobs_is_found(blobs):
     assert np.mean([estimate.k for estimate in found]) == pytest.approx(blobs["n_classes"], rel=0.12)
 
 
-@pytest.mark.parametrize("method", ["accuracy", "hold-out", "silhouette"])
+@pytest.mark.parametrize("method", ["accuracy", "hold-out", "communities", "silhouette"])
 def test_the_other_ways_find_well_separated_blobs(method):
     x, y = make_blobs(0, n_classes=12, n_old=6, separation=1.5)
     calls = []
@@ -71,7 +71,8 @@ def test_ways_that_need_labels_say_so(method):
 
 
 @pytest.mark.parametrize(
-    ("method", "tolerance"), [("pairs", 0.15), ("accuracy", 0.25), ("hold-out", 0.25), ("silhouette", 0.15)]
+    ("method", "tolerance"),
+    [("pairs", 0.15), ("accuracy", 0.25), ("hold-out", 0.25), ("communities", 0.15), ("silhouette", 0.15)],
 )
 @pytest.mark.parametrize("n_classes", [8, 20])
 def test_every_method_finds_blobs_apart(method, tolerance, n_classes):
@@ -86,7 +87,7 @@ def test_every_method_finds_blobs_apart(method, tolerance, n_classes):
     assert set(total) == {done[-1]}
 
 
-@pytest.mark.parametrize("method", ["accuracy", "hold-out", "silhouette"])
+@pytest.mark.parametrize("method", ["accuracy", "hold-out", "communities", "silhouette"])
 def test_every_method_keeps_the_range_and_is_deterministic(method):
     x, y = make_blobs(0, n_classes=12, n_old=6, n_images=15)
     estimate = estimate_k(x, y, method=method, k_range=(8, 11), seed=3)
@@ -181,7 +182,7 @@ def test_mistakes_are_named():
         estimate_k(x, y, k_range=(9, 8))
     with pytest.raises(ConfigError, match="Did you mean 'hold-out'"):
         estimate_k(x, y, method="holdout")
-    with pytest.raises(ConfigError, match=r"auto, pairs, accuracy, hold-out, silhouette.*mean 'pairs'"):
+    with pytest.raises(ConfigError, match=r"auto, pairs, accuracy, hold-out, communities, silhouette.*mean 'pairs'"):
         estimate_k(x, y, method="pair")
     with pytest.raises(ConfigError, match="needs 3 classes with 2 labelled images each, got 2"):
         estimate_k(x, np.where(y < 2, y, -1), method="pairs")

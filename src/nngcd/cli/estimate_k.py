@@ -19,7 +19,7 @@ from nngcd.cli.words import k_words
 from nngcd.core.errors import ConfigError
 
 DataOrRun = Annotated[str, typer.Argument(metavar="DATA|RUN", help="Images as for `nngcd fit`, or a finished run.")]
-METHOD_HELP = "auto, pairs, accuracy (GCD), hold-out (CiPR) or silhouette (uses no labels)."
+METHOD_HELP = "auto, pairs, accuracy (GCD), hold-out (CiPR), communities (DCCL) or silhouette (uses no labels)."
 OUT_HELP = "Folder for k.json and k.svg. (default: runs/NAME-k, or estimate-k in RUN)"
 
 

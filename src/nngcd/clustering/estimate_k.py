@@ -9,7 +9,9 @@ from typing import Literal
 import numpy as np
 import torch
 
+from nngcd.clustering.communities import check_infomap
 from nngcd.clustering.k_by_accuracy import by_accuracy
+from nngcd.clustering.k_by_communities import by_communities
 from nngcd.clustering.k_by_hold_out import by_hold_out
 from nngcd.clustering.k_by_pairs import by_pairs
 from nngcd.clustering.k_by_silhouette import by_silhouette
@@ -22,12 +24,12 @@ __all__ = ["KEstimate", "Method", "Progress", "checked_method", "estimate_k"]
 
 MAX_ROWS = 20_000
 """More images are sampled down to this many: the pairs of so many images leave the classes as the only uncertainty."""
-LEAST_CLASSES = {"pairs": 3, "accuracy": 2, "hold-out": 2, "silhouette": 0}
+LEAST_CLASSES = {"pairs": 3, "accuracy": 2, "hold-out": 2, "communities": 0, "silhouette": 0}
 """Classes with at least two labelled images that a method needs."""
 LEAST_CLASSES_OF_AUTO = 5
 """With fewer, `pairs` cannot know how apart new classes are: it counts 5 in 6 blobs that lie far apart, 3 labelled."""
 
-Method = Literal["auto", "pairs", "accuracy", "hold-out", "silhouette"]
+Method = Literal["auto", "pairs", "accuracy", "hold-out", "communities", "silhouette"]
 
 
 def estimate_k(
@@ -45,15 +47,16 @@ def estimate_k(
         features_nd: (n, d) features; only their directions count.
         labels_n: (n,) label of each image, -1 for unlabelled.
         k_range: fewest and most classes to consider. None: from the labelled classes to as many as it takes.
-        method: `pairs` (ours), `accuracy` (GCD's Max-ACC), `hold-out` (CiPR's) or `silhouette` (needs no label), each
-            described in its file `k_by_....py`. `auto`: `pairs` with at least 5 classes of at least 2 labelled images,
-            `silhouette` with fewer.
+        method: `pairs` (ours), `accuracy` (GCD's Max-ACC), `hold-out` (CiPR's), `communities` (DCCL's) or `silhouette`,
+            the last two without need of a label, each described in its file `k_by_....py`. `auto`: `pairs` with at
+            least 5 classes of at least 2 labelled images, `silhouette` with fewer.
         seed: of the starts of k-means, of what is held out and of the bootstrap.
         progress: called with (steps done, steps in all).
 
     Raises:
         DataError: features or labels cannot be used.
         ConfigError: there is no such method, it needs more labels, or the range holds no number there can be.
+        ResourceError: it needs a package that is not installed.
     """
     method = checked_method(method)
     task = _task(features_nd, labels_n, k_range, seed, progress)
@@ -74,7 +77,10 @@ def checked_method(name: str) -> Method:
 
     Raises:
         ConfigError: there is none.
+        ResourceError: it needs a package that is not installed.
     """
+    if name == "communities":
+        check_infomap()
     for method in typing.get_args(Method):
         if method == name:
             return typing.cast(Method, method)
@@ -115,13 +121,14 @@ def _checked_range(k_range: tuple[int, int] | None, n_old: int, n_images: int) -
 
 
 def _estimate(task: Task, method: Method, n_paired: int) -> KEstimate:
-    """Return the estimate of a method, or by silhouette where the labels do not tell."""
+    """Return the estimate of a method, or by silhouette where it cannot tell."""
     if method == "silhouette":
         return by_silhouette(task, "labels were not asked for")
     if n_paired < LEAST_CLASSES_OF_AUTO and method == "auto":
         have = {0: "no class has", 1: "only 1 class has"}.get(n_paired, f"only {n_paired} classes have")
         why = "nothing is labelled" if task.n_old == 0 else f"{have} two labelled images"
         return by_silhouette(task, why)
-    by_labels = {"accuracy": by_accuracy, "hold-out": by_hold_out}.get(method, by_pairs)
+    ways = {"accuracy": by_accuracy, "hold-out": by_hold_out, "communities": by_communities}
+    why = "the images form no communities" if method == "communities" else "the labels do not tell"
     # Its steps have been told to the end by then, so that those of the silhouette are not told.
-    return by_labels(task) or by_silhouette(replace(task, progress=lambda done, total: None), "the labels do not tell")
+    return ways.get(method, by_pairs)(task) or by_silhouette(replace(task, progress=lambda done, total: None), why)

@@ -34,11 +34,12 @@ class KEstimate:
     """Most such classes."""
     curve: tuple[tuple[int, float], ...]
     """(K, score), ascending in K; what the score is depends on the method."""
-    method: Literal["pairs", "accuracy", "hold-out", "silhouette", "given"]
+    method: Literal["pairs", "accuracy", "hold-out", "communities", "silhouette", "given"]
     """`pairs`: relative likelihood of K, 1 for the best, from how often labelled images share a cluster. `accuracy`:
     share of the labelled images that k-means with K clusters gets right. `hold-out`: accuracy on classes whose labels
-    were held out times silhouette, each from 0 to 1. `silhouette`: mean silhouette of k-means with K clusters. `given`:
-    the range held one K only."""
+    were held out times silhouette, each from 0 to 1. `communities`: the share of counts that are at most K, or of those
+    that are at least K if it is smaller. `silhouette`: mean silhouette of k-means with K clusters. `given`: the range
+    held one K only."""
     confidence: Confidence
     reason: str
     """Why the confidence is what it is, in plain words."""
