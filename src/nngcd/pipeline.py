@@ -84,7 +84,7 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
         only_centre: whether no random views will be needed, as for methods that never train.
 
     Raises:
-        UserError: the number of categories, the backbone, its weights or the device cannot be used.
+        UserError: the number of categories, the backbone, its weights, the device or the method cannot be used.
     """
     split.check_every_category_is_labelled()
     start = Start.of(RunFolder(Path(settings.init_from))) if settings.init_from else None
@@ -94,6 +94,7 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
     device = choose_device(settings.device)
     precision = choose_precision(settings.precision, device)
     method = find_component("nngcd.methods", settings.method, "Method").Method
+    method.check_machine()
     fabric = launch(device, precision, has_stages=method.stage is not BaseMethod.stage)
     blueprint = _blueprint(split, settings, k or 0)
     weights = Path(settings.weights) if settings.weights else None

@@ -15,7 +15,7 @@ SHARE_OLD = {
 }  # fmt: skip
 ROUNDING = 0.12
 """Three numbers rounded to 0.1 can miss each other by 0.1; the rest is for shares that are rounded, too."""
-OTHERS = ("dccl", "promptcal", "infosieve", "sptnet")
+OTHERS = ("promptcal", "infosieve", "sptnet")
 """Methods of the tables that the package does not have."""
 METHODS = (*component_names("nngcd.methods", "Method"), *OTHERS)
 ABLATION = {

@@ -92,6 +92,10 @@ class BaseMethod(nn.Module):
         """
         raise NotImplementedError
 
+    @classmethod
+    def check_machine(cls) -> None:
+        """Raise `ResourceError` where training needs a package that is not installed. Default: nothing is needed."""
+
     def stage(self, epoch: int, n_epochs: int) -> range:
         """Return the epochs of the stage an epoch belongs to; the learning rate falls once per stage. Default: one."""
         return range(n_epochs)
