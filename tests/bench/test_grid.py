@@ -1,7 +1,7 @@
 import pytest
 
 from nngcd.bench.grid import Variant, make_grid, read_summary
-from nngcd.core.errors import ConfigError, DataError, UserError
+from nngcd.core.errors import ConfigError, DataError, ResourceError, UserError
 from nngcd.core.files import write_yaml
 from nngcd.core.run_folder import RunFolder
 from nngcd.settings import to_values
@@ -83,3 +83,10 @@ def test_the_folder_of_a_grid_is_no_file(tmp_path):
     (tmp_path / "out").write_text("mine")
     with pytest.raises(ConfigError, match="is a file; name a folder"):
         make_grid(VARIANTS, [0], VALUES, tmp_path / "out")
+
+
+def test_a_package_that_a_method_needs_is_missed_before_the_first_run(tmp_path, monkeypatch):
+    monkeypatch.setattr("nngcd.clustering.communities.importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ResourceError, match="infomap"):
+        make_grid([*VARIANTS, Variant("dccl", {"method": "dccl"})], [0], VALUES | {"loss": {}}, tmp_path)
+    assert not list(tmp_path.iterdir())

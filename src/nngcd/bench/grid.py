@@ -75,13 +75,15 @@ def make_grid(
         is_smoke: whether only to see that everything runs; what `values` say goes before it.
 
     Raises:
-        UserError: a name or value that cannot be, or a folder that holds a run with other settings.
+        UserError: a name or value that cannot be, a method whose packages are not installed, or a folder that holds a
+            run with other settings.
     """
     cells = []
     for seed in seeds:
         for variant in variants:
             asked = config.merge(values, variant.values, {"seed": seed})
             settings = resolve(config.merge(_smoke(asked), asked) if is_smoke else asked)
+            find_component("nngcd.methods", settings.method, "Method").Method.check_machine()
             cells.append(Cell(variant, settings, out / f"{variant.name}-{seed}"))
     if out.exists() and not out.is_dir():
         raise ConfigError("--out", str(out), "is a file; name a folder")
