@@ -8,8 +8,7 @@ concepts. Written from the paper's description and the authors' published settin
   of each of a few concepts; here the images of the contrastive terms are used, those in no concept left out.
 - Their learning rate warms up for 5 epochs before its cosine schedule; here it does not.
 - A link between labelled images of one class is raised by the neighbour's class (`clustering/communities.py`).
-- A concept moves once per step, by the mean of its images; theirs moves by one image after the other, so that mostly
-  the last one counts.
+- A concept moves once per step, by the mean of its images; theirs by one after the other, mostly towards the last.
 - The weight rises over a share of the epochs, half of them, which in their 200 are the published 100.
 - The result is that of the last epoch; theirs is of the epoch that true labels call the best.
 """
