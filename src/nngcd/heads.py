@@ -1,9 +1,11 @@
-"""What sits on the backbone: a projection for the contrastive losses and a classifier by cosine."""
+"""What sits on the backbone: a projection for the contrastive losses, a classifier by cosine, a code of digits."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import chain, pairwise
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -114,6 +116,45 @@ class Prototypes(nn.Module):
         return F.normalize(features_vbd, dim=-1) @ F.normalize(self.weight, dim=-1).T
 
 
+class Codes(NamedTuple):
+    """Codes of L digits, the first of which says most, as InfoSieve has them."""
+
+    raw_vbl: Tensor
+    """Digits in (-1, 1)."""
+    weighted_vbl: Tensor
+    """The digits by their place."""
+    mask_vbl: Tensor
+    """How much of each digit is part of the code, in (0, 1)."""
+    category_vbk: Tensor
+    """Logit of each known class, from the weighted digits that the mask leaves."""
+
+
+class CodeHead(nn.Module):
+    """InfoSieve's coder, masker and categorizer: its paper's three networks, with the sizes of its code."""
+
+    def __init__(
+        self, n_features: int, n_classes: int, *, n_digits: int = 40, n_hidden: int = 128, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.coder = _perceptron(n_features, n_hidden, n_digits, generator)
+        self.masker = _perceptron(n_features, n_hidden, n_digits, generator)
+        self.categorizer = _perceptron(n_digits, n_hidden, n_classes, generator)
+
+    def forward(self, z_vbd: Tensor, *, age: float, base: float) -> Codes:
+        """Return the codes of normalised projections.
+
+        Args:
+            z_vbd: projections at length 1.
+            age: the older the head, the sharper the digits: tanh(age x); masks begin open and lose that bias.
+            base: of the number system; digit k (from 0) counts base^-k.
+        """
+        raw_vbl = torch.tanh(age * self.coder(z_vbd))
+        mask_vbl = (torch.tanh(self.masker(z_vbd) + 1 / (age + 1)) + 1) / 2
+        place_l = base ** -torch.arange(raw_vbl.shape[-1], dtype=raw_vbl.dtype, device=raw_vbl.device)
+        weighted_vbl = raw_vbl * place_l
+        return Codes(raw_vbl, weighted_vbl, mask_vbl, self.categorizer(mask_vbl * weighted_vbl))
+
+
 def non_negative_ratio(x: Tensor) -> float:
     """Return the share of entries that are not negative; nan for an empty tensor."""
     return float((x.detach() >= 0).float().mean())
@@ -123,6 +164,13 @@ def negative_mass(x: Tensor) -> float:
     """Return the share of the L1 norm that negative entries hold; 0 for a zero tensor."""
     magnitude = x.detach().abs()
     return float(magnitude[x < 0].sum() / magnitude.sum().clamp_min(torch.finfo(x.dtype).tiny))
+
+
+def _perceptron(n_in: int, n_hidden: int, n_out: int, generator: torch.Generator) -> nn.Sequential:
+    # InfoSieve's `nlayers=2` counts what lies between the first hidden layer and the output.
+    sizes = [n_in, n_hidden, n_hidden, n_hidden]
+    hidden = [(_linear(*pair, generator), nn.GELU()) for pair in pairwise(sizes)]
+    return nn.Sequential(*chain.from_iterable(hidden), _linear(n_hidden, n_out, generator))
 
 
 def _linear(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:

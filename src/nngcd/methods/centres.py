@@ -29,6 +29,30 @@ def semi_supervised_centres(
     return k_means.fit(F.normalize(overview.features_nd[own], dim=-1), overview.labels_n[own]).cluster_centers_
 
 
+def semi_supervised_clusters(
+    overview: Overview,
+    n_clusters: int,
+    *,
+    init: Literal["matched", "published"],
+    n_init: int,
+    max_iter: int,
+    size_limit: int | None,
+) -> tuple[Tensor, Tensor]:
+    """Return cluster_n, labelled images in the cluster of their class, and centres_kd of the normalised features.
+
+    A class without a labelled image gets one of the free clusters. Every process clusters all images: a limit on sizes
+    cannot be kept by shares of them.
+    """
+    given_c = overview.labels_n[overview.labels_n >= 0].unique()
+    others = torch.ones(n_clusters, dtype=torch.bool, device=given_c.device).index_fill(0, given_c, False)
+    class_k = torch.cat([given_c, others.nonzero().flatten()])
+    label_n = torch.where(overview.labels_n >= 0, torch.searchsorted(given_c, overview.labels_n), -1)
+    k_means = SemiSupervisedKMeans(
+        n_clusters, init=init, n_init=n_init, max_iter=max_iter, size_limit=size_limit, random_state=overview.seed
+    ).fit(F.normalize(overview.features_nd, dim=-1), label_n)
+    return class_k[k_means.labels_], k_means.cluster_centers_[class_k.argsort()]
+
+
 def check_centre_settings(*, n_starts: int, temperature: float) -> None:
     """Raise `ConfigError` for settings that no method with centres can use."""
     if n_starts < 1:

@@ -1,0 +1,146 @@
+"""InfoSieve: contrast by distance, pseudo-labels of equal size, and a short code (Rastegar et al., NeurIPS 2023).
+
+"Learn to Categorize or Categorize to Learn? Self-Coding for Generalized Category Discovery". The terms have the names
+of its paper; weights and whatever the paper leaves open are those of the authors' code. Where ours departs from it:
+
+* Sizes are limited to the end. The authors' k-means fixes labelled centres while it limits sizes, then goes on without
+  either and keeps the pass of least inertia, nearly always one without limit. Its k-means++ also leaves out images
+  near a centre just drawn. Here it is semi-supervised k-means, whose labelled centres move as in GCD, limited always.
+* Pseudo-labels come from the centre view of each image; theirs from a random one.
+* A distance of codes is divided by the sum for the same view, theirs for the other one (`relative_closeness`).
+* The length term is a mean over the batch, theirs a sum (`code_length`); the age of the code goes from 0.1 to 20 in
+  any number of epochs, theirs by 0.1 per epoch, which is the same in 200.
+* The last epoch is the result; they take the one with the best accuracy on test images of old classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nngcd.core.errors import ConfigError
+from nngcd.heads import CodeHead, Codes
+from nngcd.losses.code import category_cross_entropy, code_condition, code_length, mask_condition
+from nngcd.losses.info_nce import info_nce
+from nngcd.losses.pairs import Similarity, closeness, relative_closeness, unit
+from nngcd.losses.supcon import supcon
+from nngcd.methods import gcd
+from nngcd.methods.centres import CentreMethod, semi_supervised_clusters
+from nngcd.methods.contract import Batch, Overview, Task
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(gcd.Config):
+    """InfoSieve's settings; defaults are those of its code."""
+
+    n_starts: int = 10
+    """Starts of semi-supervised k-means at the end; the one with the least inertia is kept."""
+    epoch_starts: int = 10
+    """The same before each epoch, where it makes the pseudo-labels."""
+    n_iterations: int = 10
+    """Moves of a start's centres, at most."""
+    unbalanced: bool = False
+    """Whether categories may differ in size; if not, none gets more than its equal share of the images."""
+    smoothing: float = 0.5
+    """Share of the unsupervised contrast's target that is spread over all views, in [0, 1]: 1 on CUB, 0.5 on other
+    fine-grained and 0.1 on generic data. At 1 the two views of an image no longer attract each other."""
+    n_digits: int = 40
+    """Length of the code."""
+    final_age: float = 20.0
+    """Sharpness of the code's digits in the last epoch; it grows with the epochs done."""
+    code_weight: float = 1.0
+    """Weight of the contrast between codes."""
+    code_condition_weight: float = 0.01
+    """Weight of the term that makes digits -1 or 1, in equal parts (zeta in the code)."""
+    mask_condition_weight: float = 0.01
+    """Weight of the term that makes masks 0 or 1 (mu)."""
+    category_weight: float = 0.01
+    """Weight of the labelled classes told from the masked code (eta)."""
+    length_weight: float = 0.1
+    """Weight of the length that masks leave (delta), as a mean over the batch; the authors' 0.1 is of the sum."""
+
+    def __post_init__(self) -> None:
+        gcd.Config.__post_init__(self)
+        for name in ("epoch_starts", "n_iterations", "n_digits"):
+            if getattr(self, name) < 1:
+                raise ConfigError(name, getattr(self, name), "must be at least 1")
+        if not 0 <= self.smoothing <= 1:
+            raise ConfigError("smoothing", self.smoothing, "must be in [0, 1]")
+        if self.final_age <= 0:
+            raise ConfigError("final_age", self.final_age, "must be positive")
+        for name in ("code", "code_condition", "mask_condition", "category", "length"):
+            if getattr(self, f"{name}_weight") < 0:
+                raise ConfigError(f"{name}_weight", getattr(self, f"{name}_weight"), "must not be negative")
+
+
+class Method(CentreMethod):
+    """InfoSieve. Images of one pseudo-label attract each other, and so do their codes; k-means gives the categories."""
+
+    config: Config
+    pseudo_label_n: Tensor
+
+    def __init__(self, config: Config, task: Task) -> None:
+        super().__init__(config, task)
+        self.head = gcd.ContrastHead(config, task)
+        n_contrasted = config.n_directions or config.n_projection
+        self.coder = CodeHead(n_contrasted, max(task.n_old, 1), n_digits=config.n_digits, generator=task.generator)
+        # Not saved: a resumed epoch clusters the images again, from the same features.
+        self.register_buffer("pseudo_label_n", torch.zeros(0, dtype=torch.int64), persistent=False)
+
+    def looks_before(self, epoch: int, n_epochs: int) -> bool:
+        """Return True: pseudo-labels are new in every epoch."""
+        return True
+
+    @torch.no_grad()
+    def look(self, overview: Overview) -> None:
+        """Give every image the cluster it is in as its label; labelled images keep their own."""
+        self.pseudo_label_n, _ = self._clusters(overview, self.config.epoch_starts)
+
+    def loss(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the contrasts of projections and of codes, and the four terms of the code."""
+        c, moment = self.config, batch.moment
+        z_vbd = unit(self.head(batch.features_vbd))
+        age = c.final_age * (moment.epoch + 1) / moment.n_epochs
+        codes: Codes = self.coder(z_vbd, age=age, base=2 - moment.epoch / moment.n_epochs)
+        contrast, labelled = self._contrast(z_vbd, z_vbd, batch, closeness)
+        # Without labels the digits count alike and at length 1, with labels by their place, as in the authors' code.
+        code_contrast, code_labelled = self._contrast(
+            unit(codes.raw_vbl), codes.weighted_vbl, batch, relative_closeness
+        )
+        return {
+            "contrast": contrast,
+            "supcon": labelled,
+            "code_contrast": c.code_weight * code_contrast,
+            "code_supcon": c.code_weight * code_labelled,
+            "code_condition": c.code_condition_weight * code_condition(codes.raw_vbl),
+            "mask_condition": c.mask_condition_weight * mask_condition(codes.mask_vbl),
+            "category": c.category_weight * category_cross_entropy(codes.category_vbk, batch.labels_b),
+            "length": c.length_weight * code_length(codes.mask_vbl),
+        }
+
+    @torch.no_grad()
+    def settle(self, overview: Overview) -> Tensor | None:
+        """Find the centres; return the clusters of equal size, which the nearest centre alone does not give."""
+        cluster_n, centres_kd = self._clusters(overview, self.config.n_starts)
+        self.centres_kd.copy_(centres_kd)
+        return None if self.config.unbalanced else cluster_n
+
+    def _contrast(self, x_vbd: Tensor, y_vbd: Tensor, batch: Batch, similarity: Similarity) -> tuple[Tensor, Tensor]:
+        """Return the weighted contrast of x without labels, and that of y by labels and by pseudo-labels."""
+        c, share = self.config, self.config.supervised_weight
+        alone = info_nce(x_vbd, temperature=c.contrastive_temperature, smoothing=c.smoothing, similarity=similarity)
+        labels_pb = torch.stack([batch.labels_b, self.pseudo_label_n[batch.image_b]])
+        pairs_p = torch.stack([supcon(y_vbd, labels_b, temperature=c.supcon_temperature, similarity=similarity)
+                               for labels_b in labels_pb])  # fmt: skip
+        return (1 - share) * alone, share * pairs_p.mean()
+
+    def _clusters(self, overview: Overview, n_starts: int) -> tuple[Tensor, Tensor]:
+        """Return cluster_n and centres_kd of semi-supervised k-means."""
+        c, n_clusters = self.config, self.task.n_clusters
+        equal_share = -(-len(overview.labels_n) // n_clusters)
+        return semi_supervised_clusters(
+            overview, n_clusters, init=c.cluster_start, n_init=n_starts, max_iter=c.n_iterations,
+            size_limit=None if c.unbalanced else equal_share,
+        )  # fmt: skip
