@@ -8,6 +8,7 @@ from torch import nn
 from nngcd.core.errors import ConfigError
 from nngcd.heads import (
     ACTIVATIONS,
+    CodeHead,
     ProjectionHead,
     Prototypes,
     find_activation,
@@ -166,3 +167,31 @@ def test_without_a_learning_rate_the_length_of_prototypes_is_free():
     before = prototypes.weight.detach().clone()
     prototypes.hold_length()
     assert torch.equal(prototypes.weight, before)
+
+
+def test_codes_by_hand():
+    head = CodeHead(2, 3, n_digits=3, n_hidden=4, generator=generator())
+    head.coder, head.masker, head.categorizer = nn.Linear(2, 3), nn.Linear(2, 3), nn.Identity()
+    with torch.no_grad():
+        head.coder.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]))
+        head.masker.weight.zero_()
+        head.coder.bias.zero_()
+        head.masker.bias.copy_(torch.tensor([0.0, 0.0, -0.25]))
+    codes = head(torch.tensor([[[0.5, -2.0]]]), age=3.0, base=1.5)
+    digits = [math.tanh(1.5), math.tanh(-6), 0]
+    mask = [(math.tanh(0.25) + 1) / 2, (math.tanh(0.25) + 1) / 2, 0.5]
+    assert codes.raw_vbl.flatten().tolist() == pytest.approx(digits)
+    assert codes.mask_vbl.flatten().tolist() == pytest.approx(mask)
+    assert codes.weighted_vbl.flatten().tolist() == pytest.approx([digits[0], digits[1] / 1.5, 0])
+    assert codes.category_vbk.flatten().tolist() == pytest.approx([mask[0] * digits[0], mask[1] * digits[1] / 1.5, 0])
+
+
+def test_a_code_head_has_three_networks_of_four_layers():
+    head = CodeHead(6, 5, generator=generator())
+    shapes = [tuple(p.shape) for p in head.parameters() if p.ndim == 2]
+    between = [(128, 128), (128, 128)]
+    assert shapes == [
+        *[(128, 6), *between, (40, 128)],
+        *[(128, 6), *between, (40, 128)],
+        *[(128, 40), *between, (5, 128)],
+    ]

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from nngcd.losses.info_nce import info_nce
+from nngcd.losses.pairs import closeness
 
 
 def reference(z_vbd, temperature):
@@ -82,3 +83,38 @@ def test_zero_vectors_and_sharp_temperatures_stay_finite(random_tensor, gradient
 def test_one_view_is_refused():
     with pytest.raises(ValueError, match="at least 2 views per image"):
         info_nce(torch.zeros(1, 4, 3))
+
+
+def smoothed(z_vbd, temperature, smoothing):
+    """InfoSieve's form: torch's label smoothing of minus the distances, the positive put first."""
+    z_ad = F.normalize(z_vbd.flatten(0, 1), dim=1)
+    n_anchors, n_images = len(z_ad), z_vbd.shape[1]
+    rows = []
+    for a in range(n_anchors):
+        positive = (a + n_images) % n_anchors
+        order = [positive, *(j for j in range(n_anchors) if j not in (a, positive))]
+        rows.append(-(z_ad[a] - z_ad[order]).norm(dim=1))
+    target = torch.zeros(n_anchors, dtype=torch.long)
+    return F.cross_entropy(torch.stack(rows) / temperature, target, label_smoothing=smoothing)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
+def test_distances_and_smoothing_agree_with_infosieve(random_tensor, smoothing):
+    z_vbd = random_tensor(2, 6, 5)
+    loss = info_nce(z_vbd, temperature=0.7, smoothing=smoothing, similarity=closeness)
+    assert float(loss) == pytest.approx(float(smoothed(z_vbd, 0.7, smoothing)), abs=1e-12)
+
+
+def test_smoothing_by_hand():
+    # Positives at 1 and two negatives at 0: a third of half the target falls on each of the three.
+    z_vbd = torch.eye(2, dtype=torch.float64).expand(2, 2, 2)
+    log_sum = log(exp(1) + 2)
+    expected = 0.5 * (log_sum - 1) + 0.5 * (log_sum - 1 / 3)
+    assert float(info_nce(z_vbd, smoothing=0.5)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_wholly_smoothed_views_of_an_image_do_not_attract_each_other(random_tensor):
+    # All alike is the optimum: a batch in which every view is equally far from every other has loss log(2B - 1).
+    z_vbd = torch.eye(6, dtype=torch.float64).reshape(2, 3, 6)
+    assert float(info_nce(z_vbd, smoothing=1.0, similarity=closeness)) == pytest.approx(log(5), abs=1e-12)
+    assert info_nce(random_tensor(2, 3, 6), smoothing=1.0, similarity=closeness) > log(5)

@@ -3,7 +3,16 @@ import torch.nn.functional as F
 
 from nngcd.heads import rep_relu
 from nngcd.losses.info_nce import info_nce
-from nngcd.losses.pairs import cosines, mean_over_positives, other_images, own_image, unit
+from nngcd.losses.pairs import (
+    closeness,
+    cosines,
+    distances,
+    mean_over_positives,
+    other_images,
+    own_image,
+    relative_closeness,
+    unit,
+)
 
 
 def test_unit_is_normalize_away_from_zero(random_tensor):
@@ -32,3 +41,42 @@ def test_pairs_are_told_apart_by_image(random_tensor):
 def test_mean_over_positives_leaves_out_a_view_with_itself():
     pair_vwb = torch.tensor([[[100.0, 100.0], [1.0, 2.0]], [[3.0, 4.0], [100.0, 100.0]]])
     assert mean_over_positives(pair_vwb) == (1 + 2 + 3 + 4) / 4
+
+
+def test_distances_are_euclidean_and_agree_with_torch(random_tensor, gradient):
+    z_vbd = random_tensor(2, 4, 3)
+    all_ad = z_vbd.flatten(0, 1)
+    assert torch.allclose(distances(z_vbd).reshape(8, 8), torch.cdist(all_ad, all_ad), atol=1e-12)
+    weight = random_tensor(8, 8, seed=1)
+    ours = gradient(lambda z: (distances(z).reshape(8, 8) * weight).sum(), z_vbd)
+    theirs = gradient(lambda z: (torch.cdist(z.flatten(0, 1), z.flatten(0, 1)) * weight).sum(), z_vbd)
+    assert torch.allclose(ours, theirs, atol=1e-10)
+
+
+def test_distances_by_hand():
+    z_vbd = torch.tensor([[[0.0, 0.0], [3.0, 4.0]]])
+    assert distances(z_vbd)[0, 0, 0].tolist() == [0.0, 5.0]
+    assert closeness(z_vbd)[0, 1, 0].tolist() == [-1.0, 0.0]
+
+
+def test_vectors_that_agree_have_distance_zero_and_a_finite_gradient(random_tensor, gradient):
+    # Views of one image agree to rounding: float32 would make a distance of 1e-4 of it, or the root of -1e-8.
+    z_vbd = random_tensor(1, 5, 256).float().expand(2, 5, 256).clone()
+    z_vbd[1] += 1e-6 * random_tensor(5, 256).float()
+    z_vbd[:, 0] = 0
+    assert not own_image(distances(z_vbd)).any()
+    for similarity in (closeness, relative_closeness, lambda z: relative_closeness(1e-6 * z)):
+        gradient_vbd = gradient(lambda z, similarity=similarity: info_nce(z, similarity=similarity), z_vbd)
+        assert gradient_vbd.isfinite().all()
+        assert gradient_vbd[:, 1:].any()
+    for nothing_apart in (torch.zeros(2, 3, 4), torch.ones(2, 3, 4)):
+        assert not gradient(lambda z: relative_closeness(z).sum(), nothing_apart).any()
+
+
+def test_relative_distances_are_shares_of_a_views_own_distances_at_any_scale(random_tensor):
+    # Points 0, 1 and 3 on a line: from 0 the others are 1/4 and 3/4 of the way, from 1 it is 1/3 and 2/3.
+    line = torch.tensor([[[0.0], [1.0], [3.0]]])
+    expected = torch.tensor([[0, 1 / 4, 3 / 4], [1 / 3, 0, 2 / 3], [3 / 5, 2 / 5, 0]])
+    assert torch.allclose(-relative_closeness(line)[0, :, 0], expected)
+    z_vbd = random_tensor(2, 4, 3)
+    assert torch.allclose(relative_closeness(1e-5 * z_vbd), relative_closeness(z_vbd), atol=1e-12)

@@ -3,7 +3,7 @@ from math import exp, log
 import pytest
 import torch
 
-from nngcd.losses.pairs import unit
+from nngcd.losses.pairs import relative_closeness, unit
 from nngcd.losses.supcon import supcon
 
 
@@ -76,3 +76,12 @@ def test_no_label_is_exactly_zero(random_tensor):
 
 def test_zero_vectors_stay_finite(gradient):
     assert gradient(lambda z: supcon(z, torch.tensor([0, 0, 1])), torch.zeros(2, 3, 4)).isfinite().all()
+
+
+def test_distances_of_labelled_views_by_hand():
+    # Points 0, 1 and 3 on a line, 0 and 1 of one class, one view each; the far unlabelled point plays no part.
+    z_vbd = torch.tensor([[[0.0], [1.0], [3.0], [100.0]]], dtype=torch.float64)
+    loss = supcon(z_vbd, torch.tensor([0, 0, 1, -1]), temperature=0.5, similarity=relative_closeness)
+    from_0 = log(1 + exp((-3 / 4 + 1 / 4) / 0.5))
+    from_1 = log(1 + exp((-2 / 3 + 1 / 3) / 0.5))
+    assert float(loss) == pytest.approx((from_0 + from_1) / 2, abs=1e-12)

@@ -43,7 +43,7 @@ def semi_supervised_clusters(
     A class without a labelled image gets one of the free clusters. Every process clusters all images: a limit on sizes
     cannot be kept by shares of them.
     """
-    given_c = overview.labels_n[overview.labels_n >= 0].unique()
+    given_c = overview.labels_n[overview.labels_n >= 0].bincount().nonzero().flatten()
     others = torch.ones(n_clusters, dtype=torch.bool, device=given_c.device).index_fill(0, given_c, False)
     class_k = torch.cat([given_c, others.nonzero().flatten()])
     label_n = torch.where(overview.labels_n >= 0, torch.searchsorted(given_c, overview.labels_n), -1)
