@@ -357,3 +357,15 @@ def test_a_size_limit_needs_all_rows(in_threads):
         return True
 
     assert in_threads(refused, 2, np.eye(4), np.full(4, -1)) == [True, True]
+
+
+def test_given_centres_are_the_one_start():
+    x = np.array([[0.0], [1.0], [10.0], [11.0], [20.0]])
+    y = np.array([-1, 0, -1, -1, -1])
+    start = np.array([[9.0], [0.0], [19.0]])
+    # The labelled row is held in cluster 0, whose first centre lies elsewhere: {1, 10, 11}, {0}, {20} is at rest.
+    fitted = SemiSupervisedKMeans(3, init=start, max_iter=1).fit(x, y)
+    assert fitted.labels_.tolist() == [1, 0, 0, 0, 2]
+    assert fitted.cluster_centers_.flatten().tolist() == pytest.approx([22 / 3, 0, 20])
+    with pytest.raises(ConfigError, match=r"init = \(2, 1\): must be \(3, 1\)"):
+        SemiSupervisedKMeans(3, init=start[:2]).fit(x, y)

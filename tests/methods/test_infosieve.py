@@ -89,6 +89,24 @@ def test_pseudo_labels_are_clusters_of_equal_size_and_keep_what_is_known(task, u
     assert (method.pseudo_label_n != class_n).sum() == 1
 
 
+def test_kept_centres_are_where_the_next_epoch_starts(task, uneven, monkeypatch):
+    overview, _ = uneven
+    method = uneven_method(task, keep_centres=True)
+    starts, cluster = [], infosieve.semi_supervised_clusters
+
+    def record(*arguments, init, **settings):
+        starts.append(init if isinstance(init, str) else init.clone())
+        return cluster(*arguments, init=init, **settings)
+
+    monkeypatch.setattr(infosieve, "semi_supervised_clusters", record)
+    method.look(overview)
+    first_kd = method.centres_kd.clone()
+    method.look(overview._replace(epoch=1))
+    method.settle(overview._replace(epoch=2))
+    assert starts[0] == starts[2] == "published"
+    assert torch.equal(starts[1], first_kd)
+
+
 def test_the_result_is_balanced_and_new_images_go_to_the_nearest_centre(task, uneven):
     overview, class_n = uneven
     method = uneven_method(task)

@@ -75,15 +75,19 @@ class KMeans(Centroids):
         return lloyd(points, start_rkd, lambda move_rk: move_rk.square().sum(1) <= limit, self.max_iter)
 
     def _first_centres(self, points: Points) -> Tensor:
-        shape = (self.n_clusters, len(points.mean_d))
         if not isinstance(self.init, str):
-            centres_kd = as_rows(self.init).to(points.x_nd)
-            if centres_kd.shape != shape:
-                raise ConfigError("init", tuple(centres_kd.shape), f"must be {shape}: clusters, features")
-            return (centres_kd - points.mean_d)[None]
+            return given_centres(points, self.init, self.n_clusters)
         n_candidates = {"k-means++": 1, "greedy-k-means++": 2 + int(math.log(self.n_clusters))}
         if self.init not in n_candidates:
             raise ConfigError("init", self.init, f"must be {' or '.join(n_candidates)}, or the centres")
         generator = torch_generator(self.random_state, "k-means++")
-        none_rkd = points.x_nd.new_empty(self.n_init, 0, shape[1])
+        none_rkd = points.x_nd.new_empty(self.n_init, 0, len(points.mean_d))
         return add_centres(points, none_rkd, self.n_clusters, generator, n_candidates=n_candidates[self.init])
+
+
+def given_centres(points: Points, centres: Rows, n_clusters: int) -> Tensor:
+    """Return as rkd the one start from centres that are given; raise `ConfigError` where they do not fit the rows."""
+    centres_kd, shape = as_rows(centres).to(points.x_nd), (n_clusters, len(points.mean_d))
+    if centres_kd.shape != shape:
+        raise ConfigError("init", tuple(centres_kd.shape), f"must be {shape}: clusters, features")
+    return (centres_kd - points.mean_d)[None]

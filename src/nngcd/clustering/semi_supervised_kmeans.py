@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nngcd.clustering.kmeans import Centroids, KMeans
+from nngcd.clustering.kmeans import Centroids, KMeans, given_centres
 from nngcd.clustering.lloyd import cluster_sums, lloyd, nearest_clusters, scores
 from nngcd.clustering.points import ONE_PROCESS, WIDE, Points, Rows, Shards, check_settings, prepare, total
 from nngcd.clustering.seeding import add_centres
@@ -30,11 +30,11 @@ class SemiSupervisedKMeans(Centroids):
     n_clusters: int
     """K: labelled classes and new ones together."""
     _: KW_ONLY
-    init: Literal["matched", "published"] = "matched"
+    init: Literal["matched", "published"] | Rows = "matched"
     """How the first centres are found: `published` takes the means of the labelled classes and draws the others by
     k-means++ among unlabelled rows. `matched` tries the same starts, and as many more: each is a plain k-means of all
     rows, in which a labelled class is given its match, a cluster with at least half of its labelled rows, or, where
-    there is none, its labelled mean in place of the new centre that is missed least."""
+    there is none, its labelled mean in place of the new centre that is missed least. Centres make one start."""
     n_init: int = 10
     """Starts of each kind; of all, the one with the least inertia at the end is kept. GCD's scripts use 100."""
     max_iter: int = 200
@@ -66,7 +66,8 @@ class SemiSupervisedKMeans(Centroids):
         mean_cd = class_means(points)
         if len(mean_cd) > self.n_clusters:
             raise ConfigError("n_clusters", self.n_clusters, f"must be at least the {len(mean_cd)} labelled classes")
-        limit = self.tol * (total(points, points.norm_n) / points.n_total if self.init == "matched" else 1)
+        is_published = isinstance(self.init, str) and self.init == "published"
+        limit = self.tol * (1 if is_published else total(points, points.norm_n) / points.n_total)
         first_rkd = self._first_centres(points, mean_cd)
         assign = nearest_clusters if self.size_limit is None else partial(balanced_clusters, size_limit=self.size_limit)
         starts = lloyd(points, first_rkd, lambda move_rk: move_rk.sum(1).square() <= limit, self.max_iter, assign)
@@ -74,6 +75,8 @@ class SemiSupervisedKMeans(Centroids):
         return self
 
     def _first_centres(self, points: Points, mean_cd: Tensor) -> Tensor:
+        if not isinstance(self.init, str):
+            return given_centres(points, self.init, self.n_clusters)
         if self.init not in ("matched", "published"):
             raise ConfigError("init", self.init, "must be matched or published")
         generator = torch_generator(self.random_state, "semi-supervised k-means++")

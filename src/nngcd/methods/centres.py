@@ -33,22 +33,23 @@ def semi_supervised_clusters(
     overview: Overview,
     n_clusters: int,
     *,
-    init: Literal["matched", "published"],
+    init: Literal["matched", "published"] | Tensor,
     n_init: int,
     max_iter: int,
     size_limit: int | None,
 ) -> tuple[Tensor, Tensor]:
     """Return cluster_n, labelled images in the cluster of their class, and centres_kd of the normalised features.
 
-    A class without a labelled image gets one of the free clusters. Every process clusters all images: a limit on sizes
-    cannot be kept by shares of them.
+    `init` may be the centres_kd to start from. A class without a labelled image gets one of the free clusters. Every
+    process clusters all images: a limit on sizes cannot be kept by shares of them.
     """
     given_c = overview.labels_n[overview.labels_n >= 0].bincount().nonzero().flatten()
     others = torch.ones(n_clusters, dtype=torch.bool, device=given_c.device).index_fill(0, given_c, False)
     class_k = torch.cat([given_c, others.nonzero().flatten()])
     label_n = torch.where(overview.labels_n >= 0, torch.searchsorted(given_c, overview.labels_n), -1)
+    start = init[class_k] if isinstance(init, Tensor) else init
     k_means = SemiSupervisedKMeans(
-        n_clusters, init=init, n_init=n_init, max_iter=max_iter, size_limit=size_limit, random_state=overview.seed
+        n_clusters, init=start, n_init=n_init, max_iter=max_iter, size_limit=size_limit, random_state=overview.seed
     ).fit(F.normalize(overview.features_nd, dim=-1), label_n)
     return class_k[k_means.labels_], k_means.cluster_centers_[class_k.argsort()]
 

@@ -1,16 +1,16 @@
 """InfoSieve: contrast by distance, pseudo-labels of equal size, and a short code (Rastegar et al., NeurIPS 2023).
 
-"Learn to Categorize or Categorize to Learn? Self-Coding for Generalized Category Discovery". The terms have the names
-of its paper; weights and whatever the paper leaves open are those of the authors' code. Where ours departs from it:
+"Learn to Categorize or Categorize to Learn? Self-Coding for Generalized Category Discovery". Terms, weights and
+schedules are those of the authors' code, which settles what its paper leaves open. Where ours departs from the code:
 
 * Sizes are limited to the end. The authors' k-means fixes labelled centres while it limits sizes, then goes on without
   either and keeps the pass of least inertia, nearly always one without limit. Its k-means++ also leaves out images
   near a centre just drawn. Here it is semi-supervised k-means, whose labelled centres move as in GCD, limited always.
 * Pseudo-labels come from the centre view of each image; theirs from a random one.
 * A distance of codes is divided by the sum for the same view, theirs for the other one (`relative_closeness`).
-* The length term is a mean over the batch, theirs a sum (`code_length`); the age of the code goes from 0.1 to 20 in
-  any number of epochs, theirs by 0.1 per epoch, which is the same in 200.
-* The last epoch is the result; they take the one with the best accuracy on test images of old classes.
+* The length term is a mean over the batch, theirs a sum (`code_length`). The age of the code grows to 20 in any number
+  of epochs, theirs by 0.1 per epoch, which is the same in 200.
+* The last epoch is the result; they select one by the accuracy on test images of old classes.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class Config(gcd.Config):
     """Starts of semi-supervised k-means at the end; the one with the least inertia is kept."""
     epoch_starts: int = 10
     """The same before each epoch, where it makes the pseudo-labels."""
+    keep_centres: bool = False
+    """Whether it starts from the centres of the epoch before, once, instead: less work than the authors' new starts."""
     n_iterations: int = 10
     """Moves of a start's centres, at most."""
     unbalanced: bool = False
@@ -96,7 +98,9 @@ class Method(CentreMethod):
     @torch.no_grad()
     def look(self, overview: Overview) -> None:
         """Give every image the cluster it is in as its label; labelled images keep their own."""
-        self.pseudo_label_n, _ = self._clusters(overview, self.config.epoch_starts)
+        # The centres are part of a checkpoint, so that a resumed run goes on from them, too.
+        kept_kd = self.centres_kd if self.config.keep_centres and overview.epoch else None
+        self.pseudo_label_n = self._cluster(overview, self.config.epoch_starts, kept_kd)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the contrasts of projections and of codes, and the four terms of the code."""
@@ -123,8 +127,7 @@ class Method(CentreMethod):
     @torch.no_grad()
     def settle(self, overview: Overview) -> Tensor | None:
         """Find the centres; return the clusters of equal size, which the nearest centre alone does not give."""
-        cluster_n, centres_kd = self._clusters(overview, self.config.n_starts)
-        self.centres_kd.copy_(centres_kd)
+        cluster_n = self._cluster(overview, self.config.n_starts)
         return None if self.config.unbalanced else cluster_n
 
     def _contrast(self, x_vbd: Tensor, y_vbd: Tensor, batch: Batch, similarity: Similarity) -> tuple[Tensor, Tensor]:
@@ -136,11 +139,12 @@ class Method(CentreMethod):
                                for labels_b in labels_pb])  # fmt: skip
         return (1 - share) * alone, share * pairs_p.mean()
 
-    def _clusters(self, overview: Overview, n_starts: int) -> tuple[Tensor, Tensor]:
-        """Return cluster_n and centres_kd of semi-supervised k-means."""
-        c, n_clusters = self.config, self.task.n_clusters
-        equal_share = -(-len(overview.labels_n) // n_clusters)
-        return semi_supervised_clusters(
-            overview, n_clusters, init=c.cluster_start, n_init=n_starts, max_iter=c.n_iterations,
-            size_limit=None if c.unbalanced else equal_share,
+    def _cluster(self, overview: Overview, n_starts: int, start_kd: Tensor | None = None) -> Tensor:
+        """Return cluster_n of semi-supervised k-means, and keep its centres."""
+        c, equal_share = self.config, -(-len(overview.labels_n) // self.task.n_clusters)
+        cluster_n, centres_kd = semi_supervised_clusters(
+            overview, self.task.n_clusters, init=c.cluster_start if start_kd is None else start_kd, n_init=n_starts,
+            max_iter=c.n_iterations, size_limit=None if c.unbalanced else equal_share,
         )  # fmt: skip
+        self.centres_kd.copy_(centres_kd)
+        return cluster_n
