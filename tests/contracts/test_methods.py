@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*random weights:nngcd.core.erro
 METHODS = component_names("nngcd.methods", "Method")
 SMALL = {
     "n_hidden": 512, "n_projection": 64, "sparse_weight": 1e-6, "n_directions": 0, "n_starts": 5,
-    "search_steps": 20, "n_candidates": 4, "n_steps": 100,
+    "search_steps": 20, "n_candidates": 4, "n_steps": 100, "n_experts": 3,
 }  # fmt: skip
 """Settings that make any method fast; those a method does not have are left out. A head much narrower than this one
 starts, with the authors' weights of deviation 0.02, so close to zero that its projections collapse."""
