@@ -160,8 +160,10 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
     split, settings, device = job.split, job.settings, device_of(job.backbone)
     bank = kept_views(job, cache=cache, progress=progress)
 
-    def overview(epoch: int) -> Overview:
-        features_nd, labels_n = centre_view_features(job, bank, progress), torch.from_numpy(split.labels)
+    def overview(epoch: int, shown: Progress | None = None) -> Overview:
+        # A look during training is a part of its epoch: shown, it would take over training's bar.
+        features_nd = centre_view_features(job, bank, shown or Progress())
+        labels_n = torch.from_numpy(split.labels)
         return Overview(features_nd, labels_n, epoch, derive(settings.seed, "overview", epoch))
 
     k, estimate = number_of_categories(job, bank, run=run, progress=progress)
@@ -178,7 +180,7 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
         source, learner = _source(job, bank), _learner(model, settings)
         train(learner, source, settings.training, overview=overview, fabric=job.fabric, run=run, progress=progress)
 
-    last = overview(settings.training.epochs)
+    last = overview(settings.training.epochs, progress)
     if bank is not None and settings.views.averaged:
         last = last._replace(features_nd=mean_view_features(job, bank))
     decided_n = model.method.settle(last)

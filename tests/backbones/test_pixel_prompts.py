@@ -17,8 +17,8 @@ from nngcd.views import Preprocessing
 @pytest.fixture
 def backbone():
     torch.manual_seed(0)
-    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 5, 3), nn.AdaptiveAvgPool2d(1))
-    network.append(nn.Flatten())
+    convolutions = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 5, 3)
+    network = nn.Sequential(*convolutions, nn.AdaptiveAvgPool2d(1), nn.Flatten())
     return Backbone(
         name="small",
         network=network,
@@ -117,7 +117,8 @@ def test_its_scale_is_its_learning_rate(n_prompts):
     prompt.is_on.fill_(1.0)
     plain = [nn.Parameter(prompt.prompt.detach() / n_prompts) for _ in range(n_prompts)]
     target = torch.randn(3, 2, 2, generator=torch_generator(0, "target"))
-    optimisers = torch.optim.SGD([prompt.values], rate, momentum=0.9), torch.optim.SGD(plain, factor * rate, momentum=0.9)
+    learnt = ([prompt.values], rate), (plain, factor * rate)
+    optimisers = [torch.optim.SGD(parameters, lr, momentum=0.9) for parameters, lr in learnt]
     for _ in range(5):
         for optimiser, value in zip(optimisers, (prompt(torch.ones(1, 4, 2, 2)) - 1, sum(plain)), strict=True):
             optimiser.zero_grad()

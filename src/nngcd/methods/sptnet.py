@@ -65,8 +65,10 @@ class Config(simgcd.Config):
 
 
 class Method(simgcd.Method):
-    """SPTNet. While the prompt learns, two prompted views are compared; while the model learns, an image and itself
-    with the prompt. Images are sorted with the prompt on them."""  # fmt: skip
+    """SPTNet. The prompt learns from two prompted views of an image; the model from one view, with and without prompt.
+
+    Images are sorted with the prompt on them.
+    """
 
     config: Config
     cuts_network = True
