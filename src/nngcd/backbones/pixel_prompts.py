@@ -93,7 +93,7 @@ class PixelPrompt(nn.Module):
     @property
     def prompt(self) -> Tensor:
         """The prompt (3, H, W)."""
-        return self.values.unflatten(0, (3, *self.scale_hw.shape)) * self.scale_hw
+        return self.values.view(3, *self.scale_hw.shape) * self.scale_hw
 
     def forward(self, hidden_b: Tensor) -> Tensor:
         """Return prompted pixels (B, 3, H, W) of pixels and share (B, 4, H, W)."""

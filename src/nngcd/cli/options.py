@@ -21,7 +21,9 @@ Benchmark = Annotated[str, typer.Argument(metavar="DATASET", help="A benchmark, 
 Root = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the benchmark's official files lie.")]
 Method = Annotated[
     str | None,
-    typer.Option(help="nngcd, simgcd, mugcd, gcd, xcon, dccl, pim, cipr, infosieve or kmeans. (default: nngcd)"),
+    typer.Option(
+        help="nngcd, simgcd, mugcd, gcd, xcon, dccl, pim, cipr, infosieve, sptnet or kmeans. (default: nngcd)"
+    ),
 ]
 Preset = Annotated[str | None, typer.Option(help="default, paper or official.")]
 Effort = Annotated[str | None, typer.Option(help="quick, normal or full. (default: quick on a CPU)")]
