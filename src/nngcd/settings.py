@@ -115,9 +115,12 @@ def resolve(values: config.Values) -> Settings:
     names = {f.name for f in dataclasses.fields(method_config)}
     effort = _effort(chosen["effort"], names)
     started = {"loss": {name: 0.0 for name in names & FIRST_STAGES}} if chosen.get("init_from") else {}
-    layers = [recipe, effort, in_effort.get(chosen["effort"], {}), started, chosen]
+    layers = [recipe, effort, in_effort.get(chosen["effort"], {}), started]
+    if "backbone" in chosen:
+        # A recipe's weights are for its own backbone.
+        layers = [{name: value for name, value in layer.items() if name != "weights"} for layer in layers]
     # The settings of a whole run are what they were, also when a newer version recommends something else.
-    merged = config.merge(chosen) if chosen.keys() >= OF_A_RUN else config.merge(*layers)
+    merged = config.merge(chosen) if chosen.keys() >= OF_A_RUN else config.merge(*layers, chosen)
     loss = config.build(method_config, _group(merged.pop("loss", None)))
     return dataclasses.replace(config.build(Settings, merged), loss=loss)
 

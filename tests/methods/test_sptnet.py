@@ -157,6 +157,14 @@ def test_the_published_rates_of_the_prompt(dataset, prompt_rate):
     assert (found.loss.border_width == 0) == dataset.startswith("cifar")
 
 
+def test_effort_quick_tries_it_out_and_another_backbone_has_its_own_weights():
+    quick, full = (resolve({"method": "sptnet", "effort": effort}) for effort in ("quick", "full"))
+    assert (quick.backbone, quick.weights) == ("test_vit", "random")
+    assert (full.backbone, full.weights) == ("dino", None)
+    other = resolve({"method": "sptnet", "backbone": "efficientnet_lite0"})
+    assert (other.backbone, other.weights) == ("efficientnet_lite0", None)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("simgcd_share", 1.0), ("phase_steps", 0), ("border_width", -1), ("prompt_learning_rate", 0.0),
