@@ -129,6 +129,7 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
         "preset": settings.preset,
         "effort": settings.effort,
         "backbone": "features" if split.images is None else settings.backbone,
+        "weights": settings.weights,
         "seed": settings.seed,
         "k": scores_nk.shape[1],
         "k_estimate": None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nngcd.bench.benchmark_report import benchmark_report, run_table
+from nngcd.bench.benchmark_report import benchmark_report, on_one_backbone, run_table
 from nngcd.bench.comparison import row_of
 from nngcd.bench.grid import Variant, make_grid
 from nngcd.bench.study_report import ablation_report, study_chart, sweep_report
@@ -54,6 +54,17 @@ def test_the_protocol_says_what_the_numbers_are():
 def test_numbers_of_another_setting_are_not_called_comparable(other, reason):
     assert f"cannot be compared with it: {reason}." in report_of(["nngcd"], **other).notes[1]
     assert "cannot be compared" not in report_of(["nngcd"]).notes[1]
+
+
+def test_methods_with_a_backbone_of_their_own_are_named_and_not_compared():
+    runs = [summary("gcd"), summary("nngcd", seed=0), summary("nngcd", seed=1),
+            summary("sptnet", backbone="test_vit", weights="random")]  # fmt: skip
+    rows = [row_of(name, [s for s in runs if s["method"] == name]) for name in ("gcd", "nngcd", "sptnet")]
+    notes = benchmark_report("cub", rows, runs).notes
+    assert "backbone" not in notes[0]
+    assert notes[1].startswith("Backbones: dino for gcd, nngcd; test_vit with random weights for sptnet. Numbers of")
+    assert [row.name for row in on_one_backbone(rows, runs)] == ["gcd", "nngcd"]
+    assert not any(note.startswith("Backbones") for note in report_of(["gcd", "nngcd"]).notes)
 
 
 def test_the_protocol_names_only_what_all_rows_share():

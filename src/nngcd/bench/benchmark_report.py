@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Sequence
 
 import pandas as pd
 
+from nngcd.backbones import RANDOM
 from nngcd.backbones.pretrainings import PRE_TRAININGS
 from nngcd.bench.comparison import HEAD, Row, Summary
 from nngcd.bench.grid import Cell
@@ -22,12 +24,31 @@ def benchmark_report(dataset: str, rows: Sequence[Row], summaries: Sequence[Summ
     backbone = summaries[0]["backbone"]
     pretraining = backbone if backbone in PRE_TRAININGS else "dino"
     published = [published_results(dataset, row.name, pretraining=pretraining) for row in rows]
-    notes = [protocol_line(summaries)]
+    notes = [protocol_line(summaries), *_backbone_lines(summaries)]
     if any(published):
         source = f"Tables II to IV of the paper, pre-trained by {pretraining}"
         notes.append(published_line(source, dataset, summaries, backbones=[pretraining]))
     title = f"{dataset}: {', '.join(row.name for row in rows)}"
     return with_published(Report(title, HEAD, [row.cells for row in rows], notes), published)
+
+
+def _backbone_lines(summaries: Sequence[Summary]) -> list[str]:
+    """Return which methods have which backbone, where they differ: a method may need one of a certain kind."""
+    methods: dict[str, list[str]] = defaultdict(list)
+    for summary in summaries:
+        backbone = summary["backbone"] + " with random weights" * (summary.get("weights") == str(RANDOM))
+        if summary["method"] not in methods[backbone]:
+            methods[backbone].append(summary["method"])
+    if len(methods) == 1:
+        return []
+    parts = [f"{backbone} for {', '.join(names)}" for backbone, names in methods.items()]
+    return [f"Backbones: {'; '.join(parts)}. Numbers of different backbones say nothing about the methods."]
+
+
+def on_one_backbone(rows: Sequence[Row], summaries: Sequence[Summary]) -> list[Row]:
+    """Return the rows of the methods that have the backbone of the first one: those that can be compared."""
+    methods = {summary["method"] for summary in summaries if summary["backbone"] == summaries[0]["backbone"]}
+    return [row for row in rows if row.name in methods]
 
 
 def with_published(report: Report, published: Sequence[Published | None]) -> Report:

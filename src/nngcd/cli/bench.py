@@ -38,7 +38,7 @@ def bench(  # noqa: PLR0913 (one parameter per flag)
     Example:  nngcd bench cub --root data/CUB_200_2011 --method simgcd,nngcd --preset official
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
-    from nngcd.bench.benchmark_report import benchmark_report
+    from nngcd.bench.benchmark_report import benchmark_report, on_one_backbone
     from nngcd.bench.comparison import gain_sentences, ranked
     from nngcd.bench.grid import Variant, make_grid
     from nngcd.cli import grid
@@ -63,7 +63,7 @@ def bench(  # noqa: PLR0913 (one parameter per flag)
         say_json(grid.as_json(rows, report, files))
     else:
         grid.show(report)
-        for number, sentence in enumerate(gain_sentences(ranked(rows))):
+        for number, sentence in enumerate(gain_sentences(ranked(on_one_backbone(rows, done.summaries)))):
             say(sentence if number else f"\n{sentence}")
         say(f"\nThis table: {files[0]} and {files[1].name}; every run: {files[2]}")
     grid.end(done)
