@@ -106,6 +106,15 @@ def test_a_recipe_may_differ_by_effort_and_the_user_goes_before_it(monkeypatch):
     assert resolve({"effort": "quick", "loss": {"n_hidden": 64}}).loss.n_hidden == 64
 
 
+def test_weights_of_a_recipe_belong_to_its_backbone(monkeypatch):
+    recipe = {"backbone": "dino"}, {"quick": {"backbone": "test_vit", "weights": "random", "image_size": 96}}
+    monkeypatch.setattr(settings, "_recipe", lambda *_: recipe)
+    own, other, chosen = (resolve(values) for values in ({}, {"backbone": "mae"}, {"backbone": "mae", "weights": "w"}))
+    assert [(s.backbone, s.weights, s.image_size) for s in (own, other, chosen)] == [
+        ("test_vit", "random", 96), ("mae", None, None), ("mae", "w", None)
+    ]  # fmt: skip
+
+
 def test_an_effort_leaves_alone_what_a_method_does_not_have():
     assert resolve({"method": "kmeans", "effort": "quick"}).loss.n_starts == 10
 

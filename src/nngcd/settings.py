@@ -20,6 +20,8 @@ from nngcd.views import Config as ViewsConfig
 
 OF_THE_MACHINE = ("device", "precision", "workers")
 """A run begun on one machine may be finished on another."""
+OF_THE_BACKBONE = ("weights", "image_size")
+"""What a recipe says of these is said of its own backbone: who names another one does not get them."""
 OF_A_RUN = {"method", "preset", "effort", "reading", "views", "training", "loss"}
 """What a run's own config.yaml has all of, and hardly anything that a person writes."""
 
@@ -115,12 +117,11 @@ def resolve(values: config.Values) -> Settings:
     names = {f.name for f in dataclasses.fields(method_config)}
     effort = _effort(chosen["effort"], names)
     started = {"loss": {name: 0.0 for name in names & FIRST_STAGES}} if chosen.get("init_from") else {}
-    layers = [recipe, effort, in_effort.get(chosen["effort"], {}), started]
+    preset = config.merge(recipe, effort, in_effort.get(chosen["effort"], {}), started)
     if "backbone" in chosen:
-        # A recipe's weights are for its own backbone.
-        layers = [{name: value for name, value in layer.items() if name != "weights"} for layer in layers]
+        preset = {name: value for name, value in preset.items() if name not in OF_THE_BACKBONE}
     # The settings of a whole run are what they were, also when a newer version recommends something else.
-    merged = config.merge(chosen) if chosen.keys() >= OF_A_RUN else config.merge(*layers, chosen)
+    merged = config.merge(chosen) if chosen.keys() >= OF_A_RUN else config.merge(preset, chosen)
     loss = config.build(method_config, _group(merged.pop("loss", None)))
     return dataclasses.replace(config.build(Settings, merged), loss=loss)
 

@@ -1,3 +1,4 @@
+from functools import partial
 from math import exp, log
 
 import pytest
@@ -5,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from nngcd.losses.info_nce import info_nce
-from nngcd.losses.pairs import closeness
+from nngcd.losses.pairs import closeness, cosines
 
 
 def reference(z_vbd, temperature):
@@ -118,3 +119,18 @@ def test_wholly_smoothed_views_of_an_image_do_not_attract_each_other(random_tens
     z_vbd = torch.eye(6, dtype=torch.float64).reshape(2, 3, 6)
     assert float(info_nce(z_vbd, smoothing=1.0, similarity=closeness)) == pytest.approx(log(5), abs=1e-12)
     assert info_nce(random_tensor(2, 3, 6), smoothing=1.0, similarity=closeness) > log(5)
+
+
+def test_keys_of_a_teacher_take_the_place_of_the_projections_themselves(random_tensor, gradient):
+    z_vbd, keys_vbd = random_tensor(2, 5, 4), random_tensor(2, 5, 4, seed=1)
+    unit_ad, key_ad = F.normalize(z_vbd, dim=-1).flatten(0, 1), F.normalize(keys_vbd, dim=-1).flatten(0, 1)
+    similarity_aa = (unit_ad @ key_ad.T / 0.3).fill_diagonal_(-torch.inf)
+    # The positive of a view is the teacher's other view of the image, half a turn away.
+    expected = F.cross_entropy(similarity_aa, (torch.arange(10) + 5) % 10)
+    assert info_nce(z_vbd, temperature=0.3, similarity=partial(cosines, keys_vbd=keys_vbd)).item() == pytest.approx(
+        expected.item(), abs=1e-12
+    )
+    assert torch.equal(info_nce(z_vbd, similarity=partial(cosines, keys_vbd=z_vbd)), info_nce(z_vbd))
+    assert not gradient(
+        lambda keys: info_nce(z_vbd, similarity=partial(cosines, keys_vbd=keys)) + 0 * keys.sum(), keys_vbd
+    ).any()

@@ -1,9 +1,10 @@
+from functools import partial
 from math import exp, log
 
 import pytest
 import torch
 
-from nngcd.losses.pairs import relative_closeness, unit
+from nngcd.losses.pairs import cosines, relative_closeness, unit
 from nngcd.losses.supcon import supcon
 
 
@@ -85,3 +86,22 @@ def test_distances_of_labelled_views_by_hand():
     from_0 = log(1 + exp((-3 / 4 + 1 / 4) / 0.5))
     from_1 = log(1 + exp((-2 / 3 + 1 / 3) / 0.5))
     assert float(loss) == pytest.approx((from_0 + from_1) / 2, abs=1e-12)
+
+
+def test_keys_of_a_teacher_take_the_place_of_the_projections_themselves(random_tensor, gradient):
+    z_vbd, keys_vbd, labels = random_tensor(2, 4, 3), random_tensor(2, 4, 3, seed=1), torch.tensor([0, -1, 1, 0])
+    z, k = ([x[v, b] / x[v, b].norm() for v in range(2) for b in (0, 2, 3)] for x in (z_vbd, keys_vbd))
+    label = [0, 1, 0] * 2
+    losses = []
+    for a in range(6):
+        others = [i for i in range(6) if i != a]
+        log_sum = torch.stack([z[a] @ k[i] / 0.07 for i in others]).logsumexp(0)
+        positives = [log_sum - z[a] @ k[i] / 0.07 for i in others if label[i] == label[a]]
+        losses.append(sum(positives) / len(positives))
+
+    def against(keys_vbd, **more):
+        return supcon(z_vbd, labels, similarity=partial(cosines, keys_vbd=keys_vbd[:, labels >= 0]), **more)
+
+    assert against(keys_vbd, temperature=0.07).item() == pytest.approx((sum(losses) / 6).item(), abs=1e-10)
+    assert torch.equal(against(z_vbd), supcon(z_vbd, labels))
+    assert not gradient(lambda keys: against(keys) + 0 * keys.sum(), keys_vbd).any()

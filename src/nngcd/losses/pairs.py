@@ -23,10 +23,16 @@ def unit(z_vbd: Tensor) -> Tensor:
     return z_vbd / norm_vb1.masked_fill(norm_vb1 == 0, torch.inf)
 
 
-def cosines(z_vbd: Tensor) -> Tensor:
-    """Return cosine_vbwc: view v of image b against view w of image c; a zero vector has cosine 0 with everything."""
+def cosines(z_vbd: Tensor, keys_vbd: Tensor | None = None) -> Tensor:
+    """Return cosine_vbwc: view v of image b against view w of image c; a zero vector has cosine 0 with everything.
+
+    Args:
+        z_vbd: the vectors.
+        keys_vbd: what they are compared with, if not with themselves: a teacher's vectors, which get no gradient.
+    """
     unit_vbd = unit(z_vbd)
-    return torch.einsum("vbd,wcd->vbwc", unit_vbd, unit_vbd)
+    unit_wcd = unit_vbd if keys_vbd is None else unit(keys_vbd.detach())
+    return torch.einsum("vbd,wcd->vbwc", unit_vbd, unit_wcd)
 
 
 def distances(z_vbd: Tensor) -> Tensor:

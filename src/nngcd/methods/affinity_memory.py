@@ -1,0 +1,103 @@
+"""PromptCAL's memory: what the teacher saw last, and contrast with those in it that an image belongs with (CAL)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nngcd.clustering.semi_affinity import affinities, drawn, labelled_first
+from nngcd.core.errors import ConfigError
+from nngcd.losses.affinity_contrast import affinity_contrast
+from nngcd.methods import gcd
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AffinityConfig(gcd.Config):
+    """Settings of contrastive affinity learning; defaults are those of PromptCAL for fine-grained data."""
+
+    memory_size: int = 4096
+    """Views that the memory holds, the newest ones."""
+    n_neighbours: int = 5
+    """Neighbours that make a neighbourhood; the paper takes 10 for CIFAR."""
+    affinity_quantile: float = 0.8
+    """Share of the stronger connections that are not believed, in [0, 1]; the paper takes 0.5 for CIFAR."""
+    affinity_temperature: float = 0.07
+    """Temperature of the contrast between images that belong together."""
+    n_compared: int = 1024
+    """Views of the memory that each view is compared with: its positives, the rest drawn from all others."""
+
+    def __post_init__(self) -> None:
+        gcd.Config.__post_init__(self)
+        for name in ("memory_size", "n_neighbours", "n_compared"):
+            if getattr(self, name) < 1:
+                raise ConfigError(name, getattr(self, name), "must be at least 1")
+        if not 0 <= self.affinity_quantile <= 1:
+            raise ConfigError("affinity_quantile", self.affinity_quantile, "must be in [0, 1]")
+        if self.affinity_temperature <= 0:
+            raise ConfigError("affinity_temperature", self.affinity_temperature, "must be positive")
+
+
+class AffinityMemory(nn.Module):
+    """The newest features of a teacher, and the labels they came with."""
+
+    features_md: Tensor
+    labels_m: Tensor
+
+    def __init__(self, config: AffinityConfig, n_features: int) -> None:
+        super().__init__()
+        self.config = config
+        # Part of a checkpoint: a resumed run has no other way to know what the teacher said of earlier batches.
+        self.register_buffer("features_md", torch.zeros(0, n_features))
+        self.register_buffer("labels_m", torch.zeros(0, dtype=torch.int64))
+
+    def add(self, features_vbd: Tensor, labels_b: Tensor) -> None:
+        """Remember all views of a batch, and forget the oldest ones."""
+        size, n_views = self.config.memory_size, len(features_vbd)
+        self.features_md = torch.cat([features_vbd.detach().flatten(0, 1), self.features_md])[:size]
+        self.labels_m = torch.cat([labels_b.repeat(n_views), self.labels_m])[:size]
+
+    def forget(self) -> None:
+        """Forget all when training is over: images are no part of a model."""
+        self.features_md, self.labels_m = self.features_md[:0], self.labels_m[:0]
+
+    def contrast(
+        self, z_vbd: Tensor, teacher_vbd: Tensor, labels_b: Tensor, *, features: slice, generator: torch.Generator
+    ) -> Tensor:
+        """Return CAL: each view finds the teacher's other view and, in the memory, those it belongs with; 0 at first.
+
+        In the authors' code the class token finds the teacher's same view (prompts the other one, as in the paper), and
+        labels count only after negatives are drawn.
+
+        Args:
+            z_vbd: features of two views of each image, which learn.
+            teacher_vbd: the teacher's features of the same views.
+            labels_b: class of each image, -1 for unlabelled images.
+            features: which of the remembered features these are.
+            generator: draws the negatives.
+        """
+        memory_md, c = self.features_md[:, features], self.config
+        if not len(memory_md):
+            return z_vbd.sum() * 0
+        # For the graph, too, the other view stands for a view.
+        other_bd = teacher_vbd.flip(0).flatten(0, 1)
+        near_nn = affinities(torch.cat([other_bd, memory_md]), n_neighbours=c.n_neighbours, share=c.affinity_quantile)
+        near_bm = near_nn[: len(other_bd), len(other_bd) :]
+        is_positive_bm = labelled_first(near_bm, labels_b.repeat(len(z_vbd)), self.labels_m)
+        return affinity_contrast(
+            z_vbd.flatten(0, 1),
+            other_bd,
+            memory_md,
+            is_positive_bm=is_positive_bm,
+            is_negative_bm=drawn(~is_positive_bm, c.n_compared - is_positive_bm.sum(1), generator),
+            temperature=c.affinity_temperature,
+        )
+
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *others: Any) -> None:  # noqa: ANN401 (torch's)
+        # As many as were saved: how full the memory is, is not known when a module is made.
+        for name in ("features_md", "labels_m"):
+            if (saved := state.get(prefix + name)) is not None:
+                setattr(self, name, getattr(self, name).new_empty(saved.shape))
+        super()._load_from_state_dict(state, prefix, *others)
