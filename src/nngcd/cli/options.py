@@ -22,7 +22,8 @@ Root = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where the ben
 Method = Annotated[
     str | None,
     typer.Option(
-        help="nngcd, simgcd, mugcd, gcd, xcon, dccl, pim, cipr, promptcal, infosieve, sptnet or kmeans. (default: nngcd)"
+        help="nngcd, simgcd, mugcd, gcd, xcon, dccl, pim, cipr, promptcal, infosieve, sptnet or kmeans. "
+        "(default: nngcd)"
     ),
 ]
 Preset = Annotated[str | None, typer.Option(help="default, paper or official.")]
