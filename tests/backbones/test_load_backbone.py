@@ -7,9 +7,9 @@ import torch
 from huggingface_hub import constants
 from safetensors.torch import save_file
 
-from nngcd.backbones import hub, load_backbone
+from nngcd.backbones import RANDOM, hub, load_backbone
 from nngcd.backbones.timm_loading import preprocessing_of
-from nngcd.core.errors import ConfigError, ResourceError, UserError
+from nngcd.core.errors import ConfigError, NngcdWarning, ResourceError, UserError
 
 
 @pytest.fixture
@@ -103,3 +103,13 @@ def test_preprocessing_comes_from_the_model_with_room_for_random_crops():
 def test_convolutions_have_their_channels_last():
     network = load_backbone("resnet18", pretrained=False).network
     assert network.layer1[0].conv1.weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_random_weights_are_the_same_in_every_run_and_said_to_be_random():
+    with pytest.warns(NngcdWarning, match=r"resnet18 with random weights.*says nothing about a method"):
+        first = load_backbone("resnet18", weights=RANDOM, image_size=32)
+    torch.manual_seed(7)
+    with pytest.warns(NngcdWarning):
+        assert load_backbone("resnet18", weights=RANDOM, image_size=32).fingerprint == first.fingerprint
+    with pytest.raises(ConfigError, match=r"weights = 'random': efficientnet_lite0 comes with its own"):
+        load_backbone("efficientnet_lite0", weights=RANDOM)

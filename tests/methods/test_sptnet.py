@@ -157,12 +157,10 @@ def test_the_published_rates_of_the_prompt(dataset, prompt_rate):
     assert (found.loss.border_width == 0) == dataset.startswith("cifar")
 
 
-def test_effort_quick_tries_it_out_and_another_backbone_has_its_own_weights():
+def test_effort_quick_needs_no_download_and_the_others_have_the_paper_s_backbone():
     quick, full = (resolve({"method": "sptnet", "effort": effort}) for effort in ("quick", "full"))
-    assert (quick.backbone, quick.weights) == ("test_vit", "random")
+    assert (quick.backbone, quick.weights, quick.views.per_image) == ("efficientnet_lite0", None, "online")
     assert (full.backbone, full.weights) == ("dino", None)
-    other = resolve({"method": "sptnet", "backbone": "efficientnet_lite0"})
-    assert (other.backbone, other.weights) == ("efficientnet_lite0", None)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 from nngcd.backbones.backbone import Backbone
 from nngcd.backbones.pretrainings import PRE_TRAININGS, check_weights_can_be_had
 from nngcd.core.components import component_names, find_component
-from nngcd.core.errors import NngcdWarning, UserError, did_you_mean
+from nngcd.core.errors import ConfigError, NngcdWarning, UserError, did_you_mean
 
 RANDOM = Path("random")
 """Instead of a file of weights: those a network starts with, the same in every run."""
@@ -38,14 +38,16 @@ def load_backbone(
         ResourceError: the weights are neither here nor can they be downloaded.
         DataError: the file does not hold this backbone's weights.
     """
-    if weights == RANDOM:
-        text = f"{name} with random weights: it shows that everything runs; the accuracy says nothing about a method."
-        warnings.warn(text, NngcdWarning, stacklevel=2)
-        weights, pretrained = None, False
     # Here, not above: timm takes seconds to import, and whoever only needs `Backbone` should not wait for it.
     from nngcd.backbones.timm_loading import load_timm, timm_names
 
     components = component_names(__name__, "load")
+    if weights == RANDOM:
+        if name in components:
+            raise ConfigError("weights", "random", f"{name} comes with its own; random ones are for models of timm")
+        text = f"{name} with random weights: it shows that everything runs; the accuracy says nothing about a method."
+        warnings.warn(text, NngcdWarning, stacklevel=2)
+        weights, pretrained = None, False
     if name in components:
         load = find_component(__name__, name, "load").load
         backbone: Backbone = load(weights, tail_blocks=tail_blocks, image_size=image_size)
