@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*random weights:nngcd.core.erro
 METHODS = component_names("nngcd.methods", "Method")
 SMALL = {
     "n_hidden": 512, "n_projection": 64, "sparse_weight": 1e-6, "n_directions": 0, "n_starts": 5,
-    "search_steps": 20, "n_candidates": 4, "n_steps": 100, "n_experts": 3,
+    "search_steps": 20, "n_candidates": 4, "n_steps": 100, "n_experts": 3, "memory_size": 256,
 }  # fmt: skip
 """Settings that make any method fast; those a method does not have are left out. A head much narrower than this one
 starts, with the authors' weights of deviation 0.02, so close to zero that its projections collapse."""
@@ -77,14 +77,19 @@ def trained(names):
     return [name for name in names if find_component("nngcd.methods", name, "Method").Method.trains]
 
 
-@pytest.mark.parametrize("name", METHODS)
+def each(names):
+    """Return the names as parameters; what trains a network takes too long for the fast path."""
+    return [pytest.param(name, marks=pytest.mark.slow) if cuts_network(name) else name for name in names]
+
+
+@pytest.mark.parametrize("name", each(METHODS))
 def test_every_setting_is_described_and_has_a_default(name):
     config = find_component("nngcd.methods", name, "Method").Config
     assert set(field_docs(config)) == {field.name for field in dataclasses.fields(config)}
     assert build(config, to_values(config())) == config()
 
 
-@pytest.mark.parametrize("name", trained(METHODS))
+@pytest.mark.parametrize("name", each(trained(METHODS)))
 @pytest.mark.parametrize("labelled", ["none", "one", "all"])
 def test_the_loss_is_finite_whatever_is_labelled(name, labelled):
     labels_b = {"none": [-1] * 8, "one": [2] + [-1] * 7, "all": [0, 1, 2, 0, 1, 2, 0, 1]}[labelled]
@@ -102,7 +107,7 @@ def test_the_loss_is_finite_whatever_is_labelled(name, labelled):
         assert torch.isfinite(features.grad).all()
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", each(METHODS))
 def test_blobs_are_sorted_and_known_classes_keep_their_number(name, blobs):
     features, labels, classes = blobs
     fitted = fit(split_of(name, features, labels), settings(name))
@@ -113,7 +118,7 @@ def test_blobs_are_sorted_and_known_classes_keep_their_number(name, blobs):
     assert np.mean(cluster[is_old] == classes[is_old]) > 0.9
 
 
-@pytest.mark.parametrize("name", trained(METHODS))
+@pytest.mark.parametrize("name", each(trained(METHODS)))
 def test_the_loss_falls(name, blob_split, tmp_path):
     run = RunFolder.create(tmp_path / "run")
     fit(blob_split, settings(name), run=run)
@@ -121,7 +126,7 @@ def test_the_loss_falls(name, blob_split, tmp_path):
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", each(METHODS))
 def test_the_same_seed_gives_the_same_scores_and_another_seed_others(name, blob_split):
     first, again = fit(blob_split, settings(name)), fit(blob_split, settings(name))
     assert torch.equal(first.scores_nk, again.scores_nk)
@@ -146,7 +151,7 @@ class StopAfter(Progress):
                 raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("name", trained(METHODS))
+@pytest.mark.parametrize("name", each(trained(METHODS)))
 @pytest.mark.parametrize("n_epochs", [1, 6])
 def test_a_resumed_run_gives_the_scores_of_an_unbroken_one(name, n_epochs, blob_split, tmp_path):
     unbroken, run = fit(blob_split, settings(name)), RunFolder.create(tmp_path / "run")
@@ -155,7 +160,7 @@ def test_a_resumed_run_gives_the_scores_of_an_unbroken_one(name, n_epochs, blob_
     assert torch.equal(fit(blob_split, settings(name), run=run).scores_nk, unbroken.scores_nk)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", each(METHODS))
 def test_making_a_method_leaves_the_global_random_state_alone(name):
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
@@ -163,7 +168,7 @@ def test_making_a_method_leaves_the_global_random_state_alone(name):
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", each(METHODS))
 def test_a_saved_model_gives_the_same_scores(name, blob_split, tmp_path):
     fitted = fit(blob_split, settings(name))
     fitted.model.save(tmp_path / "model", fitted.categories)
@@ -172,7 +177,7 @@ def test_a_saved_model_gives_the_same_scores(name, blob_split, tmp_path):
     assert torch.equal(loaded.scores(fitted.features_nd), fitted.scores_nk)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", each(METHODS))
 def test_without_any_label_images_are_still_grouped(name, blobs):
     features, _, classes = blobs
     with pytest.warns(UserWarning, match="D05"):
