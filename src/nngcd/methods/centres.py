@@ -43,10 +43,11 @@ def semi_supervised_clusters(
     `init` may be the centres_kd to start from. A class without a labelled image gets one of the free clusters. Every
     process clusters all images: a limit on sizes cannot be kept by shares of them.
     """
-    given_c = overview.labels_n[overview.labels_n >= 0].bincount().nonzero().flatten()
+    labels_n = overview.labels_n.to(overview.features_nd.device)
+    given_c = labels_n[labels_n >= 0].bincount().nonzero().flatten()
     others = torch.ones(n_clusters, dtype=torch.bool, device=given_c.device).index_fill(0, given_c, False)
     class_k = torch.cat([given_c, others.nonzero().flatten()])
-    label_n = torch.where(overview.labels_n >= 0, torch.searchsorted(given_c, overview.labels_n), -1)
+    label_n = torch.where(labels_n >= 0, torch.searchsorted(given_c, labels_n), -1)
     start = init[class_k] if isinstance(init, Tensor) else init
     k_means = SemiSupervisedKMeans(
         n_clusters, init=start, n_init=n_init, max_iter=max_iter, size_limit=size_limit, random_state=overview.seed
