@@ -103,8 +103,8 @@ def preprocessing_of(model: nn.Module, image_size: int | None = None) -> Preproc
 
 
 def _untrained(name: str) -> nn.Module:
-    # timm draws from torch's global state, which is left as it was.
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
+    # timm draws from torch's global state of the CPU, which is left as it was; that of GPUs is not touched.
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
         network: nn.Module = timm.create_model(name, pretrained=False, num_classes=0)
     return network
