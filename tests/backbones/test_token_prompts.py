@@ -85,3 +85,10 @@ def test_the_same_generator_gives_the_same_prompts_and_the_global_state_is_left_
 def test_other_networks_are_refused_with_a_way_out(name):
     with pytest.raises(UserError, match=f"'{name}' is none. Use --backbone dino, or, to try it out, --backbone test"):
         prompted(load_backbone(name, pretrained=False))
+
+
+def test_a_traced_tail_takes_batches_of_any_size(images):
+    backbone = prompted(plain())
+    hidden_btd = backbone.trunk(images)
+    traced = torch.export.export(backbone.tail, (hidden_btd[:2],), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    torch.testing.assert_close(traced.module()(hidden_btd), backbone.tail(hidden_btd))

@@ -40,7 +40,8 @@ class PromptedTail(nn.Module):
         ends = 1, 1 + self.prompts_lpd.shape[1]
         class_b1d, rest_btd = hidden_btd.tensor_split((1,), dim=1)
         for block, prompts_pd in zip(self.blocks, self.prompts_lpd, strict=True):
-            prompts_bpd = prompts_pd.expand(len(hidden_btd), -1, -1)
+            # Not `len`: a trace for ONNX would keep its number.
+            prompts_bpd = prompts_pd.expand(hidden_btd.shape[0], -1, -1)
             output_btd = block(torch.cat([class_b1d, prompts_bpd, rest_btd], dim=1))
             class_b1d, prompts_bpd, rest_btd = output_btd.tensor_split(ends, dim=1)
         read_brd = self.readout.norm(prompts_bpd[:, : self.n_read])
