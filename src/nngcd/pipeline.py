@@ -87,8 +87,8 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
         UserError: the number of categories, the backbone, its weights, the device or the method cannot be used.
     """
     split.check_every_category_is_labelled()
-    start = Start.of(RunFolder(Path(settings.init_from))) if settings.init_from else None
-    k = given_k(split, settings) or (start.k if start else None)
+    start = Start.of(RunFolder.open(Path(settings.init_from))) if settings.init_from else None
+    k = given_k(split, settings) or (start.k_within(settings.k_range) if start else None)
     is_held_back = hold_back(split, share=settings.hold_back, seed=settings.seed)
     given, split = split, without_labels(split, is_held_back)
     device = choose_device(settings.device)
@@ -103,9 +103,9 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
         raise ConfigError("whitened_features", settings.whitened_features, reason)
     if start:
         asked = dataclasses.replace(blueprint, whitened_features=settings.whitened_features)
-        start.check(asked, split.class_names)
-    tail_state = start.tail_state if start else None
-    backbone = build_backbone(blueprint, weights=weights, tail_state=tail_state, seed=settings.seed)
+        start.check(asked, split)
+    started = start.model.backbone if start else None
+    backbone = build_backbone(blueprint, weights=weights, start=started, seed=settings.seed)
     backbone = move(backbone, fabric.device, precision)
     plan = _plan(split, settings.views, backbone, only_centre=only_centre or not method.trains)
     if min(settings.training.batch_size, len(split)) < processes.count():

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from nngcd.core.errors import ConfigError, DataError
+from nngcd.core.errors import ConfigError, DataError, UserError
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.arrays import from_arrays
 from nngcd.pipeline import discover, fit, prepare
 from nngcd.settings import resolve
+from nngcd.training.model import Blueprint, build_backbone
 
 SMALL = {"n_hidden": 64, "n_projection": 16}
 
@@ -51,8 +52,11 @@ def test_another_method_takes_what_it_has_too(first, blob_split):
 
 def test_k_is_that_of_the_other_run_unless_it_is_given(first, blob_split):
     assert prepare(blob_split, still(first, k=None)).k == 6
-    with pytest.raises(ConfigError, match=r"init_from.*n_clusters is 6, this run's is 7"):
+    assert prepare(blob_split, still(first, k="4..8")).k == 6
+    with pytest.raises(ConfigError, match=r"--init-from.*n_clusters is 6, this run's is 7; start with --k 6, or from"):
         prepare(blob_split, still(first, k=7))
+    with pytest.raises(ConfigError, match=r"it has 6 categories, not 7 to 9; leave out --k"):
+        prepare(blob_split, still(first, k="7..9"))
 
 
 def test_a_stage_that_the_other_run_has_done_is_left_out(first):
@@ -75,6 +79,38 @@ def test_runs_that_do_not_fit_are_refused(first, blobs, blob_split, tmp_path):
         prepare(blob_split, still(first))
 
 
+def test_labels_that_taught_the_other_run_judge_nothing(first, blob_split):
+    with pytest.raises(ConfigError, match=r"taught with \d+ labels that this run is to be judged by.*--use-all-labels"):
+        prepare(blob_split, still(first, hold_back=0.2))
+
+
+def test_labels_that_the_other_run_held_back_too_may_judge(blob_split, tmp_path):
+    run = RunFolder.create(tmp_path / "first")
+    discover(prepare(blob_split, settings(hold_back=0.2)), None, run, cache=None, progress=Progress())
+    assert prepare(blob_split, still(run, hold_back=0.2)).is_held_back.any()
+    assert not prepare(blob_split, still(run)).is_held_back.any()
+    with pytest.raises(ConfigError, match="taught with"):
+        prepare(blob_split, still(run, hold_back=0.2, seed=1))
+
+
+def test_a_tail_is_not_put_behind_other_frozen_weights(tmp_path):
+    blueprint = Blueprint(
+        backbone="test_vit", effort="normal", tail_blocks=1, image_size=32, method="simgcd", loss={}, n_features=None,
+        n_clusters=6, n_old=3,
+    )  # fmt: skip
+    ours, theirs = (build_backbone(blueprint, pretrained=False) for _ in range(2))
+    with torch.no_grad():
+        next(theirs.tail.parameters()).add_(1)
+    started = build_backbone(blueprint, pretrained=False, start=theirs)
+    assert torch.equal(next(started.tail.parameters()), next(theirs.tail.parameters()))
+    assert not torch.equal(next(started.tail.parameters()), next(ours.tail.parameters()))
+    other = build_backbone(blueprint, pretrained=False)
+    with torch.no_grad():
+        next(other.trunk.parameters()).add_(1)
+    with pytest.raises(UserError, match=r"frozen part of that run's test_vit has other weights.*--weights"):
+        build_backbone(blueprint, pretrained=False, start=other)
+
+
 def test_a_folder_that_is_no_run_is_named(blob_split, tmp_path):
-    with pytest.raises(DataError, match="nowhere"):
+    with pytest.raises(DataError, match=r"nowhere does not exist"):
         prepare(blob_split, settings(init_from=str(tmp_path / "nowhere")))

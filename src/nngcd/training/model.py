@@ -152,7 +152,7 @@ def build_backbone(
     *,
     weights: Path | None = None,
     pretrained: bool = True,
-    tail_state: dict[str, Tensor] | None = None,
+    start: Backbone | None = None,
     seed: int = 0,
 ) -> Backbone:
     """Return the backbone of a blueprint, by default with its pre-trained weights.
@@ -161,11 +161,12 @@ def build_backbone(
         blueprint: what it is built from.
         weights: a file of weights instead of those that belong to the name.
         pretrained: False for random weights.
-        tail_state: what the tail of the effort's cut begins with, if not as it is in the network.
+        start: the same network with the same cut, whose tail this one begins with.
         seed: of what a method adds to it.
 
     Raises:
-        UserError: the backbone or its weights cannot be had, or the method needs images and was given features.
+        UserError: the backbone or its weights cannot be had, the start's are others, or the method needs images and
+            was given features.
     """
     module = find_component("nngcd.methods", blueprint.method, "Method")
     if blueprint.n_features is not None:
@@ -179,8 +180,13 @@ def build_backbone(
             pretrained=pretrained,
         )
         backbone = frozen(network) if blueprint.effort == "quick" else network
-    if tail_state:
-        backbone.tail.load_state_dict(tail_state)
+    if start is not None:
+        if start.trunk_fingerprint != backbone.trunk_fingerprint:
+            raise UserError(
+                f"--init-from: the frozen part of that run's {blueprint.backbone} has other weights, and its tail fits "
+                "only them. Give the same --weights, or start from another run."
+            )
+        backbone.tail.load_state_dict(start.tail.state_dict())
     if module.Method.cuts_network:
         if blueprint.n_features is not None:
             raise UserError(f"{blueprint.method} learns inside the network and needs images; these data are features.")

@@ -5,15 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from torch import Tensor
+import pandas as pd
 
-from nngcd.core.errors import ConfigError
+from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.run_folder import RunFolder
+from nngcd.datasets.split import UNLABELLED, Split
 from nngcd.methods.contract import BaseMethod
 from nngcd.training.model import Blueprint, Model
 
-SAME = ("backbone", "effort", "tail_blocks", "image_size", "n_features", "n_clusters", "n_old")
-"""What both runs must have in common: then their tensors mean the same."""
+SAME = {
+    "backbone": "--backbone {}",
+    "effort": "--effort {}",
+    "tail_blocks": "--set tail_blocks={}",
+    "image_size": "--image-size {}",
+    "n_features": "the features it had",
+    "n_clusters": "--k {}",
+    "n_old": "the labels it had",
+}
+"""What both runs must have in common, so that their tensors mean the same, and how this run gets what the other has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +33,8 @@ class Start:
     model: Model
     class_names: tuple[str, ...]
     """The known categories, in the order of the model's outputs."""
+    taught_by: frozenset[str]
+    """The ids of the images whose labels it was trained with."""
 
     @classmethod
     def of(cls, run: RunFolder) -> Start:
@@ -34,32 +45,36 @@ class Start:
         """
         run.check_complete()
         model, categories = Model.load(run.model)
-        return cls(run.path, model, tuple(categories[: model.blueprint.n_old]))
+        return cls(run.path, model, tuple(categories[: model.blueprint.n_old]), _taught_by(run))
 
-    @property
-    def k(self) -> int:
-        """The run's number of categories."""
-        return self.model.blueprint.n_clusters
+    def k_within(self, k_range: tuple[int, int] | None) -> int:
+        """Return the run's number of categories; raise `ConfigError` when it is not in the range asked for."""
+        k = self.model.blueprint.n_clusters
+        if k_range and not k_range[0] <= k <= k_range[1]:
+            self._refuse(f"it has {k} categories, not {k_range[0]} to {k_range[1]}; leave out --k")
+        return k
 
-    @property
-    def tail_state(self) -> dict[str, Tensor]:
-        """The tensors of its tail."""
-        return self.model.backbone.tail.state_dict()
-
-    def check(self, blueprint: Blueprint, class_names: tuple[str, ...]) -> None:
-        """Raise `ConfigError` unless a run built like this, with these known categories, can start here."""
+    def check(self, blueprint: Blueprint, split: Split) -> None:
+        """Raise `ConfigError` unless a run built like this, which may know this much of the data, can start here."""
         theirs = self.model.blueprint
         if self.model.method.cuts_network:
             self._refuse(f"{theirs.method} cuts the network its own way; start from another method's run")
         if theirs.whitened_features or blueprint.whitened_features:
             self._refuse("whitened features are made anew in every run; leave out whitened_features, in both")
-        for name in SAME:
+        for name, way in SAME.items():
             if (its := getattr(theirs, name)) != (ours := getattr(blueprint, name)):
-                self._refuse(f"its {name} is {its}, this run's is {ours}")
-        if self.class_names != class_names:
-            others = sorted({*self.class_names} ^ {*class_names})
+                # There is no flag for the image size of the backbone itself.
+                start = "start" if its is None else f"start with {way.format(its)}, or"
+                self._refuse(f"its {name} is {its}, this run's is {ours}; {start} from another run")
+        if self.class_names != split.class_names:
+            others = sorted({*self.class_names} ^ {*split.class_names})
             what = f"for example '{others[0]}'" if others else "they come in another order"
             self._refuse(f"its known categories are not those of these data: {what}")
+        if n_seen := len(self.taught_by & {*split.table["image_id"][split.labels == UNLABELLED]}):
+            self._refuse(
+                f"it was taught with {n_seen} labels that this run is to be judged by, or does not have; start with "
+                "its --seed and hold_back, with --use-all-labels, or from another run"
+            )
 
     def load_method(self, method: BaseMethod) -> None:
         """Give a method the tensors of the same name and shape: all of them, if it is the same method."""
@@ -68,4 +83,12 @@ class Start:
         method.load_state_dict(own | shared)
 
     def _refuse(self, reason: str) -> None:
-        raise ConfigError("init_from", str(self.path), reason)
+        raise ConfigError("--init-from", str(self.path), reason)
+
+
+def _taught_by(run: RunFolder) -> frozenset[str]:
+    try:
+        table = pd.read_csv(run.split, dtype=str, keep_default_na=False)
+        return frozenset(table["image_id"][(table["label_given"] != "") & (table["held_back"] != "True")])
+    except (OSError, KeyError, ValueError) as error:
+        raise DataError(f"{run.split} is missing or damaged ({error}); start from another run.") from error
