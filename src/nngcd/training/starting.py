@@ -73,7 +73,7 @@ class Start:
         if n_seen := len(self.taught_by & {*split.table["image_id"][split.labels == UNLABELLED]}):
             self._refuse(
                 f"it was taught with {n_seen} labels that this run is to be judged by, or does not have; start with "
-                "its --seed and hold_back, with --use-all-labels, or from another run"
+                "the same labels and --seed, with --use-all-labels, or from another run"
             )
 
     def load_method(self, method: BaseMethod) -> None:
