@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from nngcd.core.errors import ConfigError, DataError, UserError
+from nngcd.core.errors import ConfigError, DataError, NngcdWarning, UserError
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.arrays import from_arrays
@@ -45,7 +45,8 @@ def test_a_run_begins_with_the_tail_and_heads_of_the_other(first, blob_split):
 
 def test_another_method_takes_what_it_has_too(first, blob_split):
     loaded = prepare(blob_split, still(first)).start.model
-    started = fit(blob_split, still(first, "gcd"))
+    with pytest.warns(NngcdWarning, match=r"first \(simgcd\) has no head that this method has, too"):
+        started = fit(blob_split, still(first, "gcd"))
     for name, tensor in loaded.backbone.tail.state_dict().items():
         torch.testing.assert_close(started.model.backbone.tail.state_dict()[name], tensor)
 

@@ -3,6 +3,7 @@
 Two stages: first GCD's contrast of the class token and, through a head of its own, of the prompts; then the same with
 a teacher, the moving average of the network, and contrastive affinity learning (CAL) in a memory of what it saw.
 Left out: the distillation of DINO on images of ImageNet in the first 5 epochs (INKD), since users have other images.
+The last epoch is the result, not the one that labels and silhouette call the best. All departures: docs/paper.md.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ class Config(AffinityConfig):
         AffinityConfig.__post_init__(self)
         if not 1 <= self.n_prompts_read <= self.n_prompts:
             raise ConfigError("n_prompts_read", self.n_prompts_read, f"must be in 1 ... n_prompts, {self.n_prompts}")
-        for name in ("contrastive_share", "teacher_momentum", "affinity_share"):
+        if not 0 <= self.contrastive_share < 1:
+            raise ConfigError("contrastive_share", self.contrastive_share, "must be in [0, 1)")
+        for name in ("teacher_momentum", "affinity_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(name, getattr(self, name), "must be in [0, 1]")
         for name in ("prompt_weight", "affinity_ramp_epochs"):

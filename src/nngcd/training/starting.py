@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from nngcd.core.errors import ConfigError, DataError
+from nngcd.core.errors import ConfigError, DataError, NngcdWarning
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.split import UNLABELLED, Split
 from nngcd.methods.contract import BaseMethod
@@ -80,6 +81,9 @@ class Start:
         """Give a method the tensors of the same name and shape: all of them, if it is the same method."""
         own, theirs = method.state_dict(), self.model.method.state_dict()
         shared = {name: theirs[name] for name in own if name in theirs and theirs[name].shape == own[name].shape}
+        if own and not shared:
+            what = f"{self.path} ({self.model.blueprint.method}) has no head that this method has, too"
+            warnings.warn(f"--init-from: {what}; only its features are taken over.", NngcdWarning, stacklevel=2)
         method.load_state_dict(own | shared)
 
     def _refuse(self, reason: str) -> None:
