@@ -13,6 +13,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from nngcd.cli.running import interruptible
+from nngcd.core import processes
+from nngcd.core.errors import TrainingError
+
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 STEPS = """
 import json, sys
@@ -144,3 +148,17 @@ def process_of_rank(rank, *, parent):
         if own_parent == parent and f"RANK={rank}".encode() in variables:
             return int(folder.name)
     raise AssertionError(f"no process of rank {rank}")
+
+
+def test_whoever_is_left_says_how_to_go_on_before_torchrun_can_end_it(monkeypatch):
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(processes, "is_broken_connection", lambda error: True)
+    try:
+        with pytest.raises(TrainingError, match="Continue:  go on like this"), interruptible("go on like this"):
+            raise RuntimeError("connection closed by peer")
+        os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    with interruptible("go on like this"):
+        pass
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -217,7 +217,7 @@ def interruptible(go_on: str) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    then: Any = signal.signal(signal.SIGTERM, stop)
     how = f"everything up to the last whole epoch is kept. Continue:  {go_on}"
     try:
         yield
@@ -227,9 +227,11 @@ def interruptible(go_on: str) -> Iterator[None]:
     except RuntimeError as error:
         if not processes.is_broken_connection(error):
             raise
+        # torchrun now tells this process to end, too, which it does, but not before it has said how to go on.
+        then = signal.SIG_IGN
         raise TrainingError(f"another of the {processes.count()} processes of this run has ended; {how}") from error
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, then)
 
 
 def show_log(is_verbose: bool) -> None:
