@@ -1,5 +1,7 @@
 """A run's result in words that are true of one image, one category and no label, too."""
 
+import pytest
+
 from nngcd.cli.words import found_words, held_back_words, k_words
 
 SUMMARY = {
@@ -35,3 +37,8 @@ def test_an_interval_of_one_number_is_not_shown():
     estimate = {"low": 3, "high": 3, "confidence": "low", "reason": "why", "is_at_edge": False}
     assert k_words(3, estimate)[0] == "There seem to be about 3 categories, known and new together."
     assert "about 3 categories (between 3 and 5)," in k_words(3, estimate | {"high": 5})[0]
+
+
+@pytest.mark.parametrize(("method", "advice"), [("sptnet", "loss.entropy_weight=4"), ("gcd", "Try another --k.")])
+def test_advice_on_a_collapse_names_only_settings_that_the_method_has(method, advice):
+    assert advice in found_words(SUMMARY | {"largest_share": 0.99, "k": 3, "method": method})[-1]

@@ -123,7 +123,7 @@ def test_only_the_class_token_is_clustered_and_the_memory_is_no_part_of_the_resu
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("n_prompts_read", 6), ("n_prompts_read", 0), ("contrastive_share", 1.1), ("teacher_momentum", -0.1),
+    [("n_prompts_read", 6), ("n_prompts_read", 0), ("untaught_share", 1.1), ("teacher_momentum", -0.1),
      ("affinity_quantile", 1.5), ("n_neighbours", 0), ("affinity_temperature", 0.0), ("prompt_weight", -1.0)],
 )  # fmt: skip
 def test_impossible_settings_are_refused(name, value):

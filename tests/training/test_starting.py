@@ -65,6 +65,8 @@ def test_a_stage_that_the_other_run_has_done_is_left_out(first):
     assert resolve({"method": "mugcd", "init_from": str(first.path)}).loss.contrastive_share == 0
     asked = resolve({"method": "mugcd", "init_from": str(first.path), "loss": {"contrastive_share": 0.5}})
     assert asked.loss.contrastive_share == 0.5
+    # No other run has prompts to start from, so PromptCAL keeps the stage in which they begin to learn.
+    assert resolve({"method": "promptcal", "init_from": str(first.path)}).loss.untaught_share > 0
 
 
 def test_runs_that_do_not_fit_are_refused(first, blobs, blob_split, tmp_path):

@@ -36,9 +36,8 @@ def _backbone_lines(summaries: Sequence[Summary]) -> list[str]:
     """Return which methods have which backbone, where they differ: a method may need one of a certain kind."""
     methods: dict[str, list[str]] = defaultdict(list)
     for summary in summaries:
-        backbone = summary["backbone"] + " with random weights" * (summary.get("weights") == str(RANDOM))
-        if summary["method"] not in methods[backbone]:
-            methods[backbone].append(summary["method"])
+        if summary["method"] not in methods[_backbone(summary)]:
+            methods[_backbone(summary)].append(summary["method"])
     if len(methods) == 1:
         return []
     parts = [f"{backbone} for {', '.join(names)}" for backbone, names in methods.items()]
@@ -47,8 +46,12 @@ def _backbone_lines(summaries: Sequence[Summary]) -> list[str]:
 
 def on_one_backbone(rows: Sequence[Row], summaries: Sequence[Summary]) -> list[Row]:
     """Return the rows of the methods that have the backbone of the first one: those that can be compared."""
-    methods = {summary["method"] for summary in summaries if summary["backbone"] == summaries[0]["backbone"]}
+    methods = {summary["method"] for summary in summaries if _backbone(summary) == _backbone(summaries[0])}
     return [row for row in rows if row.name in methods]
+
+
+def _backbone(summary: Summary) -> str:
+    return f"{summary['backbone']}{' with random weights' * (summary.get('weights') == str(RANDOM))}"
 
 
 def with_published(report: Report, published: Sequence[Published | None]) -> Report:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from nngcd.core.components import find_component
+from nngcd.core.config import field_docs
 from nngcd.datasets.findings import count
 
 Summary = dict[str, Any]
@@ -37,7 +39,8 @@ def found_words(summary: Summary) -> list[str]:
     if summary["n_unreadable"]:
         lines.append(f"  {count(summary['n_unreadable'], 'file')} could not be used; problems.csv says why")
     if summary["largest_share"] > COLLAPSE_SHARE and summary["k"] > 1:
-        spreads = summary["method"] in ("nngcd", "simgcd", "mugcd")
+        config = find_component("nngcd.methods", summary["method"], "Method").Config
+        spreads = "entropy_weight" in field_docs(config)
         advice = "Try a larger --k, or --set loss.entropy_weight=4." if spreads else "Try another --k."
         share = f"{summary['largest_share']:.0%} of them, unsure ones included,"
         lines.append(f"Careful (T04): {share} fell into one category. {advice}")

@@ -39,8 +39,8 @@ class Config(AffinityConfig):
     """Of how many of them the mean output is contrasted, too."""
     prompt_weight: float = 0.35
     """Weight of all terms of the prompts; those of the class token have 1."""
-    contrastive_share: float = 2 / 3
-    """Share of the epochs in the first stage (the paper: 200 epochs, then 70 to 100), in [0, 1); one is left over."""
+    untaught_share: float = 2 / 3
+    """Share of the epochs without a teacher (the paper: 200, then 70 to 100), in [0, 1); kept after --init-from."""
     teacher_momentum: float = 0.999
     """Share of itself that the teacher keeps in each step of the second stage."""
     affinity_share: float = 0.6
@@ -52,8 +52,8 @@ class Config(AffinityConfig):
         AffinityConfig.__post_init__(self)
         if not 1 <= self.n_prompts_read <= self.n_prompts:
             raise ConfigError("n_prompts_read", self.n_prompts_read, f"must be in 1 ... n_prompts, {self.n_prompts}")
-        if not 0 <= self.contrastive_share < 1:
-            raise ConfigError("contrastive_share", self.contrastive_share, "must be in [0, 1)")
+        if not 0 <= self.untaught_share < 1:
+            raise ConfigError("untaught_share", self.untaught_share, "must be in [0, 1)")
         for name in ("teacher_momentum", "affinity_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(name, getattr(self, name), "must be in [0, 1]")
@@ -87,7 +87,7 @@ class Method(CentreMethod):
 
     def stage(self, epoch: int, n_epochs: int) -> range:
         """Return the epochs without a teacher, or those with one."""
-        first_taught = min(round(self.config.contrastive_share * n_epochs), n_epochs - 1)
+        first_taught = min(round(self.config.untaught_share * n_epochs), n_epochs - 1)
         return range(first_taught) if epoch < first_taught else range(first_taught, n_epochs)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
