@@ -7,8 +7,9 @@ import pytest
 import torch
 from sklearn.cluster import KMeans as ScikitLearnKMeans
 
+import nngcd.clustering.lloyd as lloyd_module
 from nngcd.clustering.kmeans import KMeans
-from nngcd.clustering.lloyd import NO_CLUSTER, cluster_sums, farthest, gains, lloyd, means
+from nngcd.clustering.lloyd import NO_CLUSTER, Nearest, cluster_sums, farthest, gains, lloyd, means, nearest_clusters
 from nngcd.clustering.points import ONE_PROCESS, as_rows, prepare
 from nngcd.clustering.seeding import add_centres
 from nngcd.core.errors import ConfigError, DataError
@@ -280,3 +281,41 @@ def test_rows_that_cannot_be_clustered_are_refused(rows):
 def test_rows_are_not_copied_without_need():
     x = np.zeros((3, 2), dtype=np.float32)
     assert as_rows(x).data_ptr() == x.ctypes.data
+
+
+@pytest.mark.parametrize("n_moved", [0, 1, 6, 12])
+def test_comparing_only_with_centres_that_moved_changes_no_assignment(n_moved):
+    # Small whole numbers: no product is rounded, and many centres are equally near, of which the first wins.
+    rng = np.random.default_rng(n_moved)
+    label_n = torch.tensor([0, 7] + [-1] * 198)
+    points = prepare(np.zeros((200, 4)), label_n, 64, ONE_PROCESS)
+    points = points._replace(x_nd=torch.from_numpy(rng.integers(-3, 4, size=(200, 4))).double())
+    first_rkd, moved_rkd = (torch.from_numpy(rng.integers(-3, 4, size=(2, 12, 4))).double() for _ in range(2))
+    is_moved_k = torch.from_numpy(rng.permutation(12) < n_moved)
+    after_rkd = torch.where(is_moved_k[:, None], moved_rkd, first_rkd)
+    before = nearest_clusters(points, first_rkd, nowhere(points, first_rkd))
+    after = nearest_clusters(points, after_rkd, before)
+    for centres_rkd, found in ((first_rkd, before), (after_rkd, after)):
+        distance_rnk = (points.x_nd[:, None] - centres_rkd[:, None]).square().sum(-1)
+        expected_rn = torch.where(label_n < 0, distance_rnk.argmin(-1), label_n)
+        assert torch.equal(found.cluster_rn, expected_rn)
+    assert torch.equal(after.cluster_rn, nearest_clusters(points, after_rkd, nowhere(points, after_rkd)).cluster_rn)
+
+
+def nowhere(points, centres_rkd):
+    """What is known before the first comparison: nothing."""
+    cluster_rn = torch.full((len(centres_rkd), len(points.x_nd)), NO_CLUSTER)
+    return Nearest(torch.full_like(centres_rkd, torch.nan), cluster_rn, torch.zeros(cluster_rn.shape))
+
+
+def test_once_few_centres_move_few_products_are_made(monkeypatch):
+    x, _ = make_blobs(1, spread=2.5, n_clusters=30, dtype=np.float64)
+    n_products = []
+    compare = lloyd_module.scores
+    monkeypatch.setattr(lloyd_module, "scores", lambda x, c: n_products.append(len(x) * c.shape[1]) or compare(x, c))
+    fitted = KMeans(30, init=x[:30], tol=0).fit(x)
+    assert sum(n_products) < 0.8 * (fitted.n_iter_ + 1) * len(x) * 30
+    monkeypatch.setattr(lloyd_module, "MOST_MOVED", -1)
+    plain = KMeans(30, init=x[:30], tol=0).fit(x)
+    assert torch.equal(fitted.labels_, plain.labels_)
+    assert (fitted.inertia_, fitted.n_iter_) == (plain.inertia_, plain.n_iter_)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nngcd.clustering.kmeans import Centroids, KMeans, given_centres
-from nngcd.clustering.lloyd import cluster_sums, lloyd, nearest_clusters, scores
+from nngcd.clustering.lloyd import cluster_sums, lloyd, scores
 from nngcd.clustering.points import ONE_PROCESS, WIDE, Points, Rows, Shards, check_settings, prepare, total
 from nngcd.clustering.seeding import add_centres
 from nngcd.core.errors import ConfigError, DataError
@@ -69,7 +69,7 @@ class SemiSupervisedKMeans(Centroids):
         is_published = isinstance(self.init, str) and self.init == "published"
         limit = self.tol * (1 if is_published else total(points, points.norm_n) / points.n_total)
         first_rkd = self._first_centres(points, mean_cd)
-        assign = nearest_clusters if self.size_limit is None else partial(balanced_clusters, size_limit=self.size_limit)
+        assign = None if self.size_limit is None else partial(balanced_clusters, size_limit=self.size_limit)
         starts = lloyd(points, first_rkd, lambda move_rk: move_rk.sum(1).square() <= limit, self.max_iter, assign)
         self._keep_best(points, starts)
         return self
