@@ -9,16 +9,19 @@ import torch
 from nngcd.clustering.kmeans import KMeans
 from nngcd.clustering.points import ONE_PROCESS, prepare
 from nngcd.clustering.semi_supervised_kmeans import (
+    INERTIA_MARGIN,
     SemiSupervisedKMeans,
     balanced_clusters,
     class_means,
     drop_centres,
+    last_unless_clearly_worse,
     matched_centres,
 )
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.metrics.accuracy import split_accuracy
 
 INITS = ("matched", "published")
+NEXT_TO = 1 + INERTIA_MARGIN
 
 
 def make_blobs(seed, *, n_classes=20, n_images=40, separation=0.55, n_labelled=20):
@@ -43,7 +46,7 @@ def test_matched_is_never_worse_than_published_and_much_better_on_average(separa
     for seed in range(6):
         x, y, truth = make_blobs(seed, separation=separation)
         matched, published = (SemiSupervisedKMeans(20, init=init).fit(x, y) for init in INITS)
-        assert matched.inertia_ <= published.inertia_
+        assert matched.inertia_ <= NEXT_TO * published.inertia_
         gains.append(accuracy(matched, y, truth) - accuracy(published, y, truth))
     assert min(gains) >= 0
     assert np.mean(gains) > 0.1
@@ -51,12 +54,12 @@ def test_matched_is_never_worse_than_published_and_much_better_on_average(separa
 
 @pytest.mark.parametrize("n_init", [1, 3])
 @pytest.mark.parametrize("separation", [0.3, 0.4, 0.7, 1.5])
-def test_matched_has_the_published_starts_too_so_its_inertia_is_never_above_theirs(separation, n_init):
+def test_matched_has_the_published_starts_too_so_its_inertia_is_never_clearly_above_theirs(separation, n_init):
     for seed in range(6):
         x, y, truth = make_blobs(seed, separation=separation)
         settings = {"n_init": n_init, "random_state": seed}
         matched, published = (SemiSupervisedKMeans(20, init=init, **settings).fit(x, y) for init in INITS)
-        assert matched.inertia_ <= published.inertia_
+        assert matched.inertia_ <= NEXT_TO * published.inertia_
         # Less inertia is not always more accuracy: of one start each, at separation 1.5 and seed 4, where both miss a
         # class, matched has 0.3 points less.
         if n_init > 1:
@@ -74,8 +77,32 @@ def test_matched_keeps_a_published_start_where_plain_k_means_misleads():
     )
     y = np.where(np.arange(80) % 40 < 4, truth, -1)
     matched, published = (SemiSupervisedKMeans(2, init=init, n_init=1).fit(x, y) for init in INITS)
-    assert matched.inertia_ <= published.inertia_
+    assert matched.inertia_ <= NEXT_TO * published.inertia_
     assert accuracy(matched, y, truth) == accuracy(published, y, truth) == 1
+
+
+@pytest.mark.parametrize(("last", "kept"), [(9.0, [9.0]), (10.009, [10.009]), (10.011, [12.0, 10.0, 10.011])])
+def test_the_last_start_is_kept_unless_another_has_clearly_less_inertia(last, kept):
+    starts = torch.zeros(3, 2, 1), torch.zeros(3, 4, dtype=torch.long), [12.0, 10.0, last], torch.tensor([1, 2, 3])
+    centres, clusters, inertias, n_iter = last_unless_clearly_worse(starts)
+    assert inertias == kept
+    assert len(centres) == len(clusters) == len(n_iter) == len(kept)
+    assert n_iter[-1] == 3
+
+
+def test_where_inertia_hardly_tells_the_labelled_classes_do():
+    # New classes 2 and 3 lie 2 apart in the third feature, and the images of every class a little more in the fourth. A
+    # cut across the fourth has less inertia, by 2e-4 of it, but in labelled classes that feature tells nothing.
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(4), 60)
+    x = rng.normal(size=(240, 4)) * 0.001
+    x[:, 0] += np.array([6, -6, 0, 0])[truth]
+    x[:, 2] += np.array([0, 0, 1, -1])[truth]
+    x[:, 3] += np.tile([1.0, -1.0], 120) * 1.0002
+    y = np.where((truth < 2) & (np.arange(240) % 4 < 2), truth, -1)
+    matched, published = (SemiSupervisedKMeans(4, init=init).fit(x, y) for init in INITS)
+    assert matched.inertia_ > published.inertia_
+    assert accuracy(matched, y, truth) == 1 > accuracy(published, y, truth)
 
 
 def test_labels_help_plain_k_means():
@@ -206,9 +233,9 @@ def test_a_stray_label_does_not_hand_a_new_class_to_an_old_one():
 
 def test_the_scale_of_the_features_is_no_matter_when_matched():
     x, y, _ = make_blobs(0, separation=0.4)
-    expected = SemiSupervisedKMeans(20).fit(x.astype(np.float64), y)
+    expected = SemiSupervisedKMeans(20, n_init=3).fit(x.astype(np.float64), y)
     for scale in (1e-4, 1e4):
-        fitted = SemiSupervisedKMeans(20).fit(x.astype(np.float64) * scale, y)
+        fitted = SemiSupervisedKMeans(20, n_init=3).fit(x.astype(np.float64) * scale, y)
         assert torch.equal(fitted.labels_, expected.labels_)
         assert fitted.n_iter_ == expected.n_iter_ > 1
 

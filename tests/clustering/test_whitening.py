@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from nngcd.clustering.whitening import MAX_FEATURES, main_directions, whitened_within_classes, whitening_map
+from nngcd.clustering.points import ONE_PROCESS, prepare
+from nngcd.clustering.semi_supervised_kmeans import class_means
+from nngcd.clustering.whitening import (
+    MAX_FEATURES,
+    main_directions,
+    whitened_points,
+    whitened_within_classes,
+    whitening_map,
+)
 from nngcd.core.errors import DataError
 
 
@@ -80,3 +88,27 @@ def test_equal_images_of_a_class_give_finite_rows():
 def test_nan_is_named():
     with pytest.raises(DataError, match="NaN"):
         whitened_within_classes(np.array([[1.0, np.nan], [1, 2]]), np.array([0, 0]))
+
+
+def points_whitened(x, labels, shards=ONE_PROCESS):
+    points = prepare(x, torch.as_tensor(labels), 64, shards)
+    white = whitened_points(points, class_means(points))
+    return None if white is None else white.x_nd + white.mean_d
+
+
+@pytest.mark.parametrize("n_features", [6, MAX_FEATURES + 20])
+def test_points_are_whitened_as_unit_features_are_and_in_shards_too(in_threads, n_features):
+    x, truth = elongated_classes(n_images=60)
+    x = np.hstack([x, np.random.default_rng(1).normal(size=(len(x), n_features - 6))])
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    labels = np.where((truth < 4) & (np.arange(len(truth)) % 2 == 0), truth, -1)
+    expected, one = whitened_within_classes(x, labels).double(), points_whitened(x, labels)
+    shards = torch.cat(in_threads(points_whitened, 2, x, labels))
+    # Which way the directions point is no matter: angles are the same.
+    torch.testing.assert_close(one @ one.T, expected @ expected.T, atol=1e-5, rtol=0)
+    torch.testing.assert_close(shards @ shards.T, one @ one.T, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("labels", [[-1] * 6, [0, 0, 0, -1, -1, -1], [0, 1, 2, -1, -1, -1]])
+def test_points_with_too_few_labels_are_not_whitened(labels):
+    assert points_whitened(np.random.default_rng(0).normal(size=(6, 4)), labels) is None

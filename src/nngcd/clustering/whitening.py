@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.covariance import ledoit_wolf
 from torch import Tensor
 
-from nngcd.clustering.points import Rows, as_rows
+from nngcd.clustering.points import WIDE, Points, Rows, as_rows, prepare
 from nngcd.core.errors import DataError
 
 MAX_FEATURES = 128
@@ -85,8 +85,10 @@ def _main_directions(features_nd: Rows, n_directions: int) -> tuple[Tensor, Tens
 def whitening_map(x_nd: Tensor, labels_n: Rows) -> Tensor | None:
     """Return the inverse root of the covariance of labelled rows about the means of their classes; None if unknown."""
     rest_md = _rest_within_classes(x_nd.numpy(), np.asarray(torch.as_tensor(labels_n).cpu()))
-    if rest_md is None or not rest_md.any():
-        return None
+    return None if rest_md is None or not rest_md.any() else _inverse_root(rest_md)
+
+
+def _inverse_root(rest_md: NDArray[np.float64]) -> Tensor:
     covariance_dd, _ = ledoit_wolf(rest_md, assume_centered=True)
     variance_e, direction_de = np.linalg.eigh(covariance_dd)
     variance_e = np.maximum(variance_e, LEAST_VARIANCE * variance_e.mean())
@@ -103,3 +105,35 @@ def _rest_within_classes(x_nd: NDArray[np.float64], labels_n: NDArray[np.int64])
     np.add.at(sum_cd, class_m, x_md)
     rest_md: NDArray[np.float64] = (x_md - (sum_cd / size_c[:, None])[class_m])[size_c[class_m] > 1]
     return rest_md
+
+
+def whitened_points(points: Points, mean_cd: Tensor) -> Points | None:
+    """Return the points in unit rows as `whitened_within_classes` has them, over all shards; None with under 2 classes.
+
+    Args:
+        points: the rows, which here need not be of length 1, but lose what their length tells.
+        mean_cd: the mean of the labelled rows of each class.
+    """
+    is_labelled_n = points.label_n >= 0
+    map_de = _main_map(points)
+    rest_md = (points.x_nd[is_labelled_n] - mean_cd[points.label_n[is_labelled_n]]).to(WIDE) @ map_de
+    n_most = int(points.shards.gather(map_de.new_tensor(len(rest_md))).max())
+    rest_md = points.shards.gather(F.pad(rest_md, (0, 0, 0, n_most - len(rest_md)))).flatten(0, 1)
+    rest_md = rest_md[rest_md.any(1)]  # a class of one row tells nothing, nor does what fills a shard up
+    if len(mean_cd) < 2 or not len(rest_md):
+        return None
+    map_de = (map_de @ _inverse_root(rest_md.cpu().numpy()).to(map_de)).to(points.x_nd)
+    unit_nd = torch.cat([F.normalize(x_bd @ map_de) for _, x_bd in points.blocks()])
+    return prepare(unit_nd, points.label_n, points.block_size, points.shards)
+
+
+def _main_map(points: Points) -> Tensor:
+    """Return the MAX_FEATURES main directions of the rows of all shards, or all as they are, if there are fewer."""
+    n_features = len(points.mean_d)
+    if n_features <= MAX_FEATURES:
+        return torch.eye(n_features, dtype=WIDE, device=points.x_nd.device)
+    product_dd = torch.zeros(n_features, n_features, dtype=WIDE, device=points.x_nd.device)
+    for _, x_bd in points.blocks():
+        product_dd += x_bd.T @ x_bd
+    direction_de: Tensor = torch.linalg.eigh(points.shards.all_reduce(product_dd)).eigenvectors[:, -MAX_FEATURES:]
+    return direction_de
