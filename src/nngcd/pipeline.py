@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor
@@ -35,7 +34,7 @@ from nngcd.losses.sparse import warn_if_unbounded
 from nngcd.methods.contract import BaseMethod, Overview
 from nngcd.results import Fitted, name_clusters, with_decisions
 from nngcd.settings import Settings
-from nngcd.training.bank import Bank, MemoryBank
+from nngcd.training.bank import Bank, LookBank, MemoryBank
 from nngcd.training.bank_writing import BankPlan, plan_bank, view_bank
 from nngcd.training.extraction import centre_features, run_tail
 from nngcd.training.launching import launch
@@ -98,9 +97,9 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
     fabric = launch(device, precision, has_stages=method.stage is not BaseMethod.stage)
     blueprint = _blueprint(split, settings, k or 0)
     weights = Path(settings.weights) if settings.weights else None
-    if method.cuts_network and settings.whitened_features:
-        reason = f"{settings.method} learns inside the network: it has no frozen features to whiten"
-        raise ConfigError("whitened_features", settings.whitened_features, reason)
+    if method.cuts_network and (settings.whitened_features or len(settings.views.sizes) > 1):
+        reason = f"{settings.method} learns inside the network: it has no frozen features to whiten or to average"
+        raise ConfigError("whitened_features, views.sizes", settings.whitened_features or settings.views.sizes, reason)
     if start:
         asked = dataclasses.replace(blueprint, whitened_features=settings.whitened_features)
         start.check(asked, split)
@@ -181,8 +180,6 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
         train(learner, source, settings.training, overview=overview, fabric=job.fabric, run=run, progress=progress)
 
     last = overview(settings.training.epochs, progress)
-    if bank is not None and settings.views.averaged:
-        last = last._replace(features_nd=mean_view_features(job, bank))
     decided_n = model.method.settle(last)
     scores_nk = model.scores(last.features_nd).cpu()
     if decided_n is not None:
@@ -226,6 +223,7 @@ def _blueprint(split: Split, settings: Settings, k: int) -> Blueprint:
         n_features=split.features_nvd.shape[-1] if split.features_nvd is not None else None,
         n_clusters=k,
         n_old=split.n_old,
+        sizes=settings.views.sizes if split.features_nvd is None else (1.0,),
     )
 
 
@@ -241,7 +239,8 @@ def kept_views(job: Job, *, cache: Path | None, progress: Progress) -> Bank | No
     if job.plan is None:
         return None
     n_workers = choose_workers(job.settings.workers)
-    return view_bank(job.plan, cache=cache, n_workers=n_workers, progress=progress)
+    bank = view_bank(job.plan, cache=cache, n_workers=n_workers, progress=progress)
+    return bank if len(chosen.sizes) == 1 else LookBank(bank, len(chosen.sizes))
 
 
 def _learner(model: Model, settings: Settings) -> Learner:
@@ -275,17 +274,6 @@ def centre_view_features(job: Job, bank: Bank | None, progress: Progress) -> Ten
     n_workers = choose_workers(job.settings.workers)
     features = centre_features(backbone, job.split.images, rows=own, n_workers=n_workers, progress=progress)
     return processes.gather(torch.cat(list(features)), n)
-
-
-def mean_view_features(job: Job, bank: Bank) -> Tensor:
-    """Return the mean direction of the features of every image's kept views."""
-    own = torch.arange(len(job.split))[processes.share(len(job.split))]
-    parts = []
-    for image_b in torch.split(own, IMAGES_PER_LOOK):
-        views = [torch.full_like(image_b, view) for view in range(bank.n_views)]
-        unit_vbd = torch.stack([F.normalize(run_tail(job.backbone, bank.take(image_b, view_b))) for view_b in views])
-        parts.append(F.normalize(unit_vbd.mean(0)))
-    return processes.gather(torch.cat(parts), len(job.split))
 
 
 def _warn_if_unbounded(settings: Settings) -> None:

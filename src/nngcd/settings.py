@@ -18,6 +18,8 @@ from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.training.loop import Config as TrainingConfig
 from nngcd.views import Config as ViewsConfig
 
+OWN_BACKBONE = "efficientnet_lite0"
+"""What is used where none is named; its weights come with the package."""
 OF_THE_MACHINE = ("device", "precision", "workers")
 """A run begun on one machine may be finished on another."""
 OF_THE_BACKBONE = ("weights", "image_size")
@@ -48,7 +50,7 @@ class Settings:
     when absent, the published number of a benchmark data set, otherwise auto."""
     seed: int = 0
     """Seed of everything random, except the views kept in a bank, which all seeds share."""
-    backbone: str = "efficientnet_lite0"
+    backbone: str = OWN_BACKBONE
     """The name of a file in `nngcd/backbones`, of a pre-training of the paper (`dino`, ...), or of any timm model."""
     weights: str | None = None
     """Local .safetensors or .pth file with the backbone's weights, or `random` (of a timm model, to try things out);
@@ -92,6 +94,8 @@ class Settings:
         check_unsure(self.unsure)
         if self.whitened_features is not None and (self.whitened_features < 1 or self.effort != "quick"):
             raise ConfigError("whitened_features", self.whitened_features, "must be at least 1, and effort quick")
+        if self.views.sizes != (1.0,) and self.effort != "quick":
+            raise ConfigError("views.sizes", self.views.sizes, "are for frozen features: --effort quick")
 
     @property
     def k_range(self) -> tuple[int, int] | None:
@@ -116,8 +120,15 @@ def resolve(values: config.Values) -> Settings:
     recipe, in_effort = _recipe(chosen["method"], chosen["preset"], chosen.get("dataset") or chosen.get("data", ""))
     names = {f.name for f in dataclasses.fields(method_config)}
     effort = _effort(chosen["effort"], names)
-    started = {"loss": {name: 0.0 for name in names & FIRST_STAGES}} if chosen.get("init_from") else {}
-    preset = config.merge(recipe, effort, in_effort.get(chosen["effort"], {}), started)
+    special, started = dict(in_effort.get(chosen["effort"], {})), {}
+    if chosen.get("init_from"):
+        # Whitened features are made anew in every run, so that none can go on from another's.
+        started = {"loss": {name: 0.0 for name in names & FIRST_STAGES}, "whitened_features": None}
+    is_other_network = chosen.get("backbone", OWN_BACKBONE) != OWN_BACKBONE
+    if "sizes" in special.get("views", {}) and (is_other_network or chosen.get("init_from")):
+        # Not every network takes images of any size, nor has every run seen them so.
+        del special["views"]
+    preset = config.merge(recipe, effort, special, started)
     if "backbone" in chosen:
         preset = {name: value for name, value in preset.items() if name not in OF_THE_BACKBONE}
     # The settings of a whole run are what they were, also when a newer version recommends something else.
@@ -140,11 +151,14 @@ def flat_settings(settings: Settings) -> config.Values:
 def _upgraded(values: config.Values) -> config.Values:
     """Return settings that an older version wrote under the names of today, so that its runs can be resumed."""
     views = values.get("views")
-    if not isinstance(views, dict) or "n_random" not in views:
+    if not isinstance(views, dict):
         return values
+    # A mean of all views at the end (averaged) was tried, and gained nothing.
+    others = {name: value for name, value in views.items() if name not in ("n_random", "averaged")}
+    if "n_random" not in views:
+        return values | {"views": others}
     # Then, only effort quick kept views.
     kept = views["n_random"] if values.get("effort", "quick") == "quick" else "online"
-    others = {name: value for name, value in views.items() if name != "n_random"}
     return values | {"views": {"per_image": kept} | others}
 
 

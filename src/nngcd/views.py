@@ -46,18 +46,22 @@ class Config:
     distorted random view and the centre crop (muGCD)."""
     per_image: int | str = 2
     """Random views of each image that are passed through the frozen trunk once and kept in the view bank, beside the
-    centre view; `online` draws new ones in every epoch instead, which costs a pass through the trunk each time."""
+    centre view (0 where `sizes` already make several views of that); `online` draws new ones in every epoch instead,
+    which costs a pass through the trunk each time."""
+    sizes: tuple[float, ...] = (1.0,)
+    """Effort quick: the sizes at which the network sees every view, as multiples of the image size; their mean is what
+    an image is judged by, and each of them one more view to learn from. For networks that take images of any size."""
     bank_gb: float = 50.0
     """Largest view bank that is made, in GB."""
-    averaged: bool = False
-    """Whether the images that are sorted are judged by the mean of all their kept views, and not by the centre view
-    alone; new images (`predict`) have their centre view only."""
 
     def __post_init__(self) -> None:
         if self.recipe not in get_args(Recipe):
             raise ConfigError("views.recipe", self.recipe, f"must be one of {', '.join(get_args(Recipe))}")
-        if self.per_image != "online" and not (isinstance(self.per_image, int) and self.per_image >= 1):
-            raise ConfigError("views.per_image", self.per_image, "must be a number from 1, or online")
+        if not self.sizes or not all(0 < size < math.inf for size in self.sizes):
+            raise ConfigError("views.sizes", self.sizes, "must be multiples of the image size, such as [1, 1.25]")
+        fewest = 1 if len(self.sizes) == 1 else 0
+        if self.per_image != "online" and not (isinstance(self.per_image, int) and self.per_image >= fewest):
+            raise ConfigError("views.per_image", self.per_image, f"must be a number from {fewest}, or online")
         if not self.bank_gb > 0:
             raise ConfigError("views.bank_gb", self.bank_gb, "must be positive")
 

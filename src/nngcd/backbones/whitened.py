@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nngcd.backbones.backbone import QUICK_SQUARED_LENGTH, Adapter, Backbone
+from nngcd.backbones.sizes import mean_look
 
 
 class WhitenedFeatures(nn.Module):
@@ -27,7 +28,7 @@ class WhitenedFeatures(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return (B, E) features of images."""
-        return self.whiten(self.network(images))
+        return self.whiten(mean_look(self.network(images)))
 
     def whiten(self, features_bd: Tensor) -> Tensor:
         """Return (B, E) features of features."""

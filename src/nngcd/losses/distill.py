@@ -67,3 +67,28 @@ def mean_entropy_gap(logits_vbk: Tensor, *, temperature: float) -> Tensor:
     logp_vbk = (logits_vbk / temperature).log_softmax(-1)
     log_mean_k = logp_vbk.logsumexp((0, 1)) - math.log(n_views * n_images)
     return math.log(n_clusters) + (log_mean_k.exp() * log_mean_k).sum()
+
+
+def remembered_entropy_gap(
+    logits_vbk: Tensor, remembered_k: Tensor, *, memory: float, temperature: float
+) -> tuple[Tensor, Tensor]:
+    """Return `mean_entropy_gap` of a mean prediction that reaches back over earlier batches, and that mean.
+
+    The mean of one batch is a rough guess where there are more clusters than images in it: its entropy then pushes
+    images into clusters that are missing by chance only. The gradient is that of the new batch in full strength, as if
+    the whole mean were its own.
+
+    Args:
+        logits_vbk: cosines to the prototypes, before the temperature.
+        remembered_k: the mean prediction so far; uniform at first.
+        memory: its share in the new mean, in [0, 1); 0 gives `mean_entropy_gap`.
+        temperature: of the prediction.
+    """
+    _, n_images, n_clusters = logits_vbk.shape
+    if not n_images:
+        return logits_vbk.sum() * 0, remembered_k
+    batch_k = (logits_vbk / temperature).softmax(-1).mean((0, 1))
+    mean_k = memory * remembered_k + (1 - memory) * batch_k
+    gap = math.log(n_clusters) + (mean_k * mean_k.clamp(min=torch.finfo(mean_k.dtype).tiny).log()).sum()
+    full = gap / (1 - memory)
+    return gap.detach() + full - full.detach(), mean_k.detach()

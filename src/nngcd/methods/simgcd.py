@@ -14,7 +14,7 @@ from nngcd.core.errors import ConfigError
 from nngcd.core.schedules import linear_warmup
 from nngcd.heads import ProjectionHead, Prototypes
 from nngcd.losses.cross_entropy import labelled_cross_entropy
-from nngcd.losses.distill import cross_view_distillation, mean_entropy_gap
+from nngcd.losses.distill import cross_view_distillation, mean_entropy_gap, remembered_entropy_gap
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.neighbours import neighbour_cross_entropy
 from nngcd.losses.supcon import supcon
@@ -31,6 +31,9 @@ class Config:
     """Share of the supervised terms in the loss (lambda in the paper), in [0, 1]."""
     entropy_weight: float = 1.0
     """Weight of the mean-entropy term (epsilon); the authors use 2 on CUB, 4 on CIFAR-100, else 1."""
+    entropy_memory: float = 0.0
+    """Share of earlier batches in the mean prediction whose entropy this is, in [0, 1); 0 takes each batch for itself
+    (paper)."""
     student_temperature: float = 0.1
     """Temperature of the predictions that learn, and of the probabilities that are reported."""
     teacher_temperature_start: float = 0.07
@@ -61,11 +64,14 @@ class Config:
     """Size of the projection the contrastive losses see."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.supervised_weight <= 1:
-            raise ConfigError("supervised_weight", self.supervised_weight, "must be in [0, 1]")
-        for name in ("entropy_weight", "neighbour_weight"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ConfigError(name, getattr(self, name), "must be finite and not negative")
+        for name, what, is_right in (
+            ("supervised_weight", "in [0, 1]", 0 <= self.supervised_weight <= 1),
+            ("entropy_memory", "in [0, 1)", 0 <= self.entropy_memory < 1),
+            ("entropy_weight", "finite and not negative", 0 <= self.entropy_weight < math.inf),
+            ("neighbour_weight", "finite and not negative", 0 <= self.neighbour_weight < math.inf),
+        ):
+            if not is_right:
+                raise ConfigError(name, getattr(self, name), f"must be {what}")
         for name in ("student_temperature", "teacher_temperature_start", "teacher_temperature",
                      "contrastive_temperature", "supcon_temperature", "prototype_learning_rate"):  # fmt: skip
             value = getattr(self, name)
@@ -97,6 +103,9 @@ class Method(BaseMethod):
             learning_rate=config.prototype_learning_rate,
         )
         self.neighbours = Neighbours(config.n_neighbours) if config.neighbour_weight > 0 else None
+        self.mean_k: Tensor | None
+        uniform_k = torch.full((task.n_clusters,), 1 / task.n_clusters)
+        self.register_buffer("mean_k", uniform_k if config.entropy_memory else None)
 
     def places_prototypes(self, epoch: int) -> bool:
         """Whether prototypes are to be placed before this epoch: once, before training."""
@@ -140,7 +149,7 @@ class Method(BaseMethod):
                 student_temperature=c.student_temperature,
                 teacher_temperature=sharpness,
             ),
-            "mean_entropy": c.entropy_weight * mean_entropy_gap(logits_vbk, temperature=c.student_temperature),
+            "mean_entropy": c.entropy_weight * self._mean_entropy_gap(logits_vbk),
         }
         if self.neighbours is not None:
             terms["neighbours"] = c.neighbour_weight * neighbour_cross_entropy(
@@ -150,6 +159,15 @@ class Method(BaseMethod):
                 teacher_temperature=sharpness,
             )
         return terms
+
+    def _mean_entropy_gap(self, logits_vbk: Tensor) -> Tensor:
+        c = self.config
+        if self.mean_k is None:
+            return mean_entropy_gap(logits_vbk, temperature=c.student_temperature)
+        gap, self.mean_k = remembered_entropy_gap(
+            logits_vbk, self.mean_k, memory=c.entropy_memory, temperature=c.student_temperature
+        )
+        return gap
 
     def label_terms(self, batch: Batch, projection_vbd: Tensor, logits_vbk: Tensor) -> dict[str, Tensor]:
         """Return what is learnt from labels."""

@@ -20,6 +20,8 @@ import torch
 from numpy.lib.format import read_array_header_1_0, read_magic
 from torch import Tensor
 
+from nngcd.backbones.sizes import mean_look
+
 
 class Bank(Protocol):
     """Hidden states of `n_views` views of every image; view 0 is the centre crop, the others are random crops."""
@@ -48,6 +50,29 @@ class MemoryBank:
     def take(self, image_b: Tensor, view_b: Tensor) -> Tensor:
         """Return the hidden state of view `view_b` of image `image_b`, for each b."""
         return self.hidden_nv[image_b, view_b]
+
+
+@dataclass(frozen=True, slots=True)
+class LookBank:
+    """A bank of views that were each seen at several sizes.
+
+    View 0 is the mean look at the centre crop, the others are the single looks at all views.
+    """
+
+    bank: Bank
+    n_sizes: int
+
+    @property
+    def n_views(self) -> int:
+        """The mean look, and every look."""
+        return 1 + self.n_sizes * self.bank.n_views
+
+    def take(self, image_b: Tensor, view_b: Tensor) -> Tensor:
+        """Return the feature of look `view_b` at image `image_b`, for each b."""
+        look_b = (view_b - 1).clamp(min=0)
+        hidden_bsd = self.bank.take(image_b, look_b // self.n_sizes).float()
+        single_bd = hidden_bsd[torch.arange(len(look_b)), look_b % self.n_sizes]
+        return torch.where(view_b[:, None] == 0, mean_look(hidden_bsd), single_bd)
 
 
 @dataclass(eq=False)

@@ -13,6 +13,7 @@ from torch import Tensor
 from nngcd.backbones import load_backbone
 from nngcd.backbones.backbone import Backbone, frozen
 from nngcd.backbones.features import feature_backbone
+from nngcd.backbones.sizes import with_sizes
 from nngcd.backbones.weights import mismatches
 from nngcd.backbones.whitened import whitened
 from nngcd.core import config
@@ -58,6 +59,8 @@ class Blueprint:
     n_old: int
     whitened_features: int | None = None
     """To how many directions the frozen features are whitened; None when they are not."""
+    sizes: tuple[float, ...] = (1.0,)
+    """At which multiples of the image size the frozen network sees an image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,7 @@ class Model:
         try:
             if (version := facts.pop("format")) > FORMAT:
                 raise DataError(f"{folder} was written by a newer nngcd (format {version}): pip install -U nngcd.")
-            blueprint = Blueprint(**facts)
+            blueprint = Blueprint(**facts | {"sizes": tuple(facts.get("sizes", (1.0,)))})
             model = cls.assemble(blueprint, build_backbone(blueprint, pretrained=False), seed=0)
             for name, part in model._parts().items():
                 own = {key.removeprefix(f"{name}."): t for key, t in state.items() if key.startswith(f"{name}.")}
@@ -180,6 +183,8 @@ def build_backbone(
             pretrained=pretrained,
         )
         backbone = frozen(network) if blueprint.effort == "quick" else network
+        if tuple(blueprint.sizes) != (1.0,):
+            backbone = with_sizes(backbone, blueprint.sizes)
     if start is not None:
         if start.trunk_fingerprint != backbone.trunk_fingerprint:
             raise UserError(

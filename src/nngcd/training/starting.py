@@ -19,6 +19,7 @@ SAME = {
     "effort": "--effort {}",
     "tail_blocks": "--set tail_blocks={}",
     "image_size": "--image-size {}",
+    "sizes": "--set views.sizes={}",
     "n_features": "the features it had",
     "n_clusters": "--k {}",
     "n_old": "the labels it had",
@@ -61,7 +62,7 @@ class Start:
         if self.model.method.cuts_network:
             self._refuse(f"{theirs.method} cuts the network its own way; start from another method's run")
         if theirs.whitened_features or blueprint.whitened_features:
-            self._refuse("whitened features are made anew in every run; leave out whitened_features, in both")
+            self._refuse("whitened features are made anew in every run; give both --set whitened_features=null")
         for name, way in SAME.items():
             if (its := getattr(theirs, name)) != (ours := getattr(blueprint, name)):
                 # There is no flag for the image size of the backbone itself.
