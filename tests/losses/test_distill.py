@@ -3,7 +3,7 @@ from math import exp, log
 import pytest
 import torch
 
-from nngcd.losses.distill import cross_view_distillation, mean_entropy_gap
+from nngcd.losses.distill import cross_view_distillation, mean_entropy_gap, remembered_entropy_gap
 
 TEMPERATURES = {"student_temperature": 0.1, "teacher_temperature": 0.07}
 
@@ -111,3 +111,52 @@ def test_one_image_and_none(random_tensor):
     empty_vbk = torch.zeros(2, 0, 3)
     assert cross_view_distillation(empty_vbk, empty_vbk, **TEMPERATURES) == 0
     assert mean_entropy_gap(empty_vbk, temperature=0.1) == 0
+
+
+def test_remembered_entropy_gap_by_hand():
+    # The batch predicts (3/4, 1/4), remembered is (1/2, 1/2): with a memory of 1/2 the mean is (5/8, 3/8).
+    logits_vbk = torch.tensor([[[log(3), 0.0]]], dtype=torch.float64)
+    half_k = torch.full((2,), 0.5, dtype=torch.float64)
+    gap, mean_k = remembered_entropy_gap(logits_vbk, half_k, memory=0.5, temperature=1.0)
+    assert mean_k.tolist() == pytest.approx([5 / 8, 3 / 8], abs=1e-12)
+    assert float(gap) == pytest.approx(log(2) + 5 / 8 * log(5 / 8) + 3 / 8 * log(3 / 8), abs=1e-12)
+
+
+def test_the_gradient_of_the_remembered_gap_is_that_of_the_new_batch_in_full(random_tensor, gradient):
+    logits_vbk = random_tensor(2, 4, 3)
+    remembered_k = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
+    batch_k = (logits_vbk / 0.1).softmax(-1).mean((0, 1))
+    slope_k = (0.9 * remembered_k + 0.1 * batch_k).log() + 1
+    found = gradient(lambda x: remembered_entropy_gap(x, remembered_k, memory=0.9, temperature=0.1)[0], logits_vbk)
+    expected = gradient(lambda x: ((x / 0.1).softmax(-1).mean((0, 1)) * slope_k).sum(), logits_vbk)
+    assert torch.allclose(found, expected, atol=1e-12)
+
+
+def test_without_memory_the_remembered_gap_is_the_gap_of_the_batch(random_tensor, gradient):
+    logits_vbk = random_tensor(2, 4, 3)
+    uniform_k = torch.full((3,), 1 / 3, dtype=torch.float64)
+
+    def remembered(x):
+        return remembered_entropy_gap(x, uniform_k, memory=0.0, temperature=0.1)[0]
+
+    def plain(x):
+        return mean_entropy_gap(x, temperature=0.1)
+
+    assert float(remembered(logits_vbk)) == pytest.approx(float(plain(logits_vbk)), abs=1e-12)
+    assert torch.allclose(gradient(remembered, logits_vbk), gradient(plain, logits_vbk), atol=1e-10)
+
+
+def test_a_cluster_that_nothing_ever_fell_into_makes_no_nan(gradient):
+    logits_vbk = torch.tensor([[[1.0, -1.0]]])
+    gap, mean_k = remembered_entropy_gap(logits_vbk, torch.tensor([1.0, 0.0]), memory=0.9, temperature=1e-3)
+    assert mean_k.tolist() == [1.0, 0.0]
+    assert float(gap) == pytest.approx(log(2))
+    slope = gradient(lambda x: remembered_entropy_gap(x, mean_k, memory=0.9, temperature=1e-3)[0], logits_vbk)
+    assert torch.isfinite(slope).all()
+
+
+def test_an_empty_batch_is_not_remembered():
+    uniform_k = torch.full((3,), 1 / 3)
+    gap, mean_k = remembered_entropy_gap(torch.zeros(2, 0, 3), uniform_k, memory=0.9, temperature=0.1)
+    assert float(gap) == 0
+    assert torch.equal(mean_k, uniform_k)
