@@ -4,7 +4,7 @@ import pytest
 
 from nngcd.bench.comparison import Row
 from nngcd.bench.grid import make_grid
-from nngcd.bench.tuning import choose, rank_correlation, read_candidates, tuning_variants
+from nngcd.bench.tuning import choose, in_miniature, rank_correlation, read_candidates, tuning_variants
 from nngcd.core.errors import ConfigError
 from nngcd.methods import nngcd, simgcd
 
@@ -43,6 +43,27 @@ def test_our_candidates_fit_both_methods(tmp_path):
     cells = make_grid(variants, [0], {"data": "cub"}, tmp_path / "out")
     assert len(cells) == 2 * len(read_candidates(None)) >= 10
     assert {type(cell.settings.loss) for cell in cells} == {simgcd.Config, nngcd.Config}
+
+
+def miniature_of(candidate, tmp_path, **shared):
+    values = {"data": "cub", "preset": "official", **shared}
+    (real,) = make_grid(tuning_variants(["simgcd"], {"a": candidate}, None), [3], values, tmp_path / "real")
+    return make_grid([in_miniature(real)], [3], values, tmp_path / "hidden")[0].settings
+
+
+def test_the_miniature_has_half_the_batch_and_twice_the_epochs(tmp_path):
+    settings = miniature_of({"loss": {"entropy_weight": 4.0}}, tmp_path, k=200)
+    assert (settings.training.batch_size, settings.training.epochs) == (64, 60)
+    assert (settings.reading.hide_classes, settings.reading.fold, settings.seed) == (0.5, 3, 3)
+    assert settings.k is None
+    assert settings.loss.entropy_weight == 4.0
+
+
+def test_the_epochs_of_all_runs_are_doubled_and_those_of_a_candidate_are_its_own(tmp_path):
+    shared = {"training": {"epochs": 10, "batch_size": 1}}
+    assert miniature_of({}, tmp_path, **shared).training.epochs == 20
+    assert miniature_of({}, tmp_path, **shared).training.batch_size == 1
+    assert miniature_of({"training": {"epochs": 7}}, tmp_path, **shared).training.epochs == 7
 
 
 def test_a_file_of_candidates_must_hold_groups(tmp_path):

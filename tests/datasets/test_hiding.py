@@ -4,9 +4,9 @@ import pytest
 
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.datasets import open_dataset
-from nngcd.datasets.hiding import hide_classes
+from nngcd.datasets.hiding import _hidden, hide_classes
 from nngcd.datasets.reading import Config
-from nngcd.datasets.split import UNKNOWN, UNLABELLED, Split
+from nngcd.datasets.split import UNLABELLED, Split
 
 
 def split_of(labels, n_old):
@@ -14,47 +14,83 @@ def split_of(labels, n_old):
     ids = [f"i{i}" for i in range(len(labels))]
     table = pd.DataFrame({"image_id": ids, "file_name": ids, "split": "train", "group": None})
     names = tuple("abcdefgh"[:n_old])
-    features = np.zeros((len(labels), 1, 2), dtype=np.float32)
+    features = np.arange(2 * len(labels), dtype=np.float32).reshape(-1, 1, 2)
     return Split(
         name="toy", images=None, features_nvd=features, labels=labels, class_names=names, table=table, n_classes=12
     )
 
 
-EIGHT = [c for c in range(8) for _ in range(10)] + [UNLABELLED] * 7
+# Unlabelled images lie between the labelled ones.
+EIGHT = [c for c in range(8) for _ in range(10)]
+EIGHT[5:5] = [UNLABELLED] * 7
 
 
-def test_a_quarter_of_the_classes_and_a_fifth_of_the_other_labels_are_hidden():
+def hidden_names(n_old, share, fold):
+    miniature, truth = hide_classes(split_of(EIGHT[: 7 + 10 * n_old], n_old), share, fold=fold)
+    return set(truth.class_names[miniature.n_old :])
+
+
+def test_half_of_the_classes_and_half_of_the_other_labels_are_hidden():
     split = split_of(EIGHT, 8)
-    fewer, truth = hide_classes(split, 0.25, fold=0)
-    assert fewer.n_old == truth.n_old == 6
-    assert np.bincount(fewer.labels[fewer.labels >= 0]).tolist() == [8] * 6
-    assert np.bincount(truth.classes[truth.is_known]).tolist() == [10] * 8
-    hidden = ~fewer.is_labelled & truth.is_known
-    assert (hidden & truth.is_old).sum() == 6 * 2
-    assert (hidden & ~truth.is_old).sum() == 2 * 10
-    assert fewer.n_classes == 12
-    assert len(fewer) == len(split)
+    miniature, truth = hide_classes(split, 0.5, fold=0)
+    assert miniature.n_old == truth.n_old == 4
+    assert np.bincount(miniature.labels[miniature.is_labelled]).tolist() == [5] * 4
+    assert np.bincount(truth.classes).tolist() == [10] * 8
+    assert (~miniature.is_labelled & truth.is_old).sum() == 4 * 5
+    assert (~miniature.is_labelled & ~truth.is_old).sum() == 4 * 10
 
 
-def test_the_truth_is_the_label_that_was_given_and_unknown_without_one():
+def test_unlabelled_images_are_left_out_and_the_number_of_classes_is_known():
     split = split_of(EIGHT, 8)
-    fewer, truth = hide_classes(split, 0.25, fold=3)
-    named = [None if c == UNKNOWN else truth.class_names[c] for c in truth.classes]
-    assert named == [None if c == UNLABELLED else split.class_names[c] for c in split.labels]
-    assert fewer.class_names == truth.class_names[: truth.n_old]
-    kept = fewer.is_labelled
-    assert (fewer.labels[kept] == truth.classes[kept]).all()
+    miniature, truth = hide_classes(split, 0.5, fold=0)
+    assert miniature.table["image_id"].tolist() == [f"i{i}" for i in range(87) if not 5 <= i < 12]
+    assert (miniature.features_nvd == split.features_nvd[split.is_labelled]).all()
+    assert truth.is_known.all()
+    assert miniature.n_classes == len(truth.class_names) == 8
 
 
-def test_four_folds_hide_every_class_once():
-    hidden = [set(hide_classes(split_of(EIGHT, 8), 0.25, fold=fold)[1].class_names[6:]) for fold in range(4)]
-    assert set.union(*hidden) == set("abcdefgh")
-    assert sum(map(len, hidden)) == 8
+def test_the_truth_is_the_label_that_was_given():
+    split = split_of(EIGHT, 8)
+    miniature, truth = hide_classes(split, 0.25, fold=3)
+    assert [truth.class_names[c] for c in truth.classes] == [split.class_names[c] for c in split.labels if c >= 0]
+    assert miniature.class_names == truth.class_names[: truth.n_old]
+    kept = miniature.is_labelled
+    assert (miniature.labels[kept] == truth.classes[kept]).all()
+
+
+@pytest.mark.parametrize(("share", "n_folds"), [(0.25, 4), (0.5, 2)])
+def test_consecutive_folds_hide_every_class_once(share, n_folds):
+    for first in (0, n_folds):
+        hidden = [hidden_names(8, share, fold) for fold in range(first, first + n_folds)]
+        assert set.union(*hidden) == set("abcdefgh")
+        assert sum(map(len, hidden)) == 8
+
+
+def test_after_every_class_had_its_turn_they_are_drawn_anew_and_always_the_same():
+    halves = [hidden_names(8, 0.5, fold) for fold in range(4)]
+    assert halves[2] not in halves[:2]
+    assert [hidden_names(8, 0.5, fold) for fold in range(4)] == halves
+
+
+def test_two_folds_are_enough_for_halves_of_an_odd_number():
+    first, second, third = (hidden_names(5, 0.5, fold) for fold in range(3))
+    assert len(first) == len(second) == len(third) == 3
+    assert first | second == set("abcde")
+
+
+def test_a_share_that_gives_a_whole_number_is_not_rounded_up():
+    """0.1 * 30 is 3.0000000000000004."""
+    assert [len(_hidden(30, share, 0)) for share in (0.1, 0.5, 0.99)] == [3, 15, 29]
 
 
 def test_a_class_with_one_label_keeps_it():
-    fewer, _ = hide_classes(split_of([0, 1, 2, 3], 4), 0.25, fold=0)
-    assert sorted(fewer.labels[fewer.is_labelled]) == [0, 1, 2]
+    miniature, _ = hide_classes(split_of([0, 1, 2, 3], 4), 0.25, fold=0)
+    assert sorted(miniature.labels[miniature.is_labelled]) == [0, 1, 2]
+
+
+def test_a_class_without_labelled_images_is_told():
+    with pytest.raises(DataError, match="1 of the 3 known categories of toy have no labelled image, for example 'b'"):
+        hide_classes(split_of([0, 2, -1], 3), 0.5, fold=0)
 
 
 def test_one_class_cannot_be_hidden():
@@ -76,7 +112,7 @@ def test_the_truth_of_the_data_set_is_never_looked_at(monkeypatch):
     again, same = open_dataset("digits", dataset="digits", reading=reading)
     assert again.fingerprint == split.fingerprint
     assert (same.classes == truth.classes).all()
-    assert (split.n_old, truth.is_known.sum()) == (3, 450)
+    assert (split.n_old, len(split), truth.is_known.sum()) == (3, 450, 450)
 
 
 @pytest.mark.parametrize(("values", "name"), [({"hide_classes": 1.0}, "hide_classes"), ({"fold": -1}, "fold")])

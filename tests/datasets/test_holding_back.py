@@ -77,7 +77,7 @@ def test_a_category_of_copies_is_not_held_back():
 
 
 def test_why_nothing_is_held_back(split):
-    assert why_nothing(dataclasses.replace(split, n_classes=9), share=0.2) == "a benchmark uses all of its labels"
+    assert "a benchmark, or a task of hidden" in why_nothing(dataclasses.replace(split, n_classes=9), share=0.2)
     assert why_nothing(from_arrays(np.ones((2, 3))), share=0.2) == "there are no labels"
     assert why_nothing(split, share=0.0) == "all labels were used for training"
     assert "no category has 5" in why_nothing(split, share=0.2)

@@ -49,8 +49,9 @@ def study(  # noqa: PLR0913 (one parameter per flag)
 ) -> None:
     """Run NN-GCD with one setting changed step by step, or its components switched on and off; draw the figure.
 
-    `tune` chooses among candidate settings without the truth: it hides some labelled classes and scores them as new
-    ones, the same candidates for every method (--method simgcd,nngcd); its seeds are the folds of hidden classes.
+    `tune` chooses among candidate settings without the truth: of the labelled images alone it makes a small task in
+    which half of the classes play the new ones, with the same candidates for every method (--method simgcd,nngcd); its
+    seeds are the folds of hidden classes.
 
     One folder per run; when interrupted, the same command goes on where it stopped.
 

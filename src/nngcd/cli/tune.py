@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nngcd.bench.comparison import Row
-from nngcd.bench.grid import Cell, Variant, make_grid
+from nngcd.bench.grid import Cell, make_grid
 from nngcd.bench.tuning import (
     Choice,
     choose,
-    hidden_values,
+    in_miniature,
     read_candidates,
     tuning_protocol,
     tuning_report,
@@ -18,7 +18,6 @@ from nngcd.bench.tuning import (
 )
 from nngcd.cli import grid
 from nngcd.cli.display import say, say_json
-from nngcd.core.config import merge
 from nngcd.core.files import write_yaml
 
 
@@ -29,8 +28,8 @@ def tune(asked: grid.Asked, methods: Sequence[str], candidates: Path | None, *, 
     """
     names = None if asked.values is None else grid.names_of(asked.values, "--values")
     variants = tuning_variants(methods, read_candidates(candidates), names)
-    cells = [cell for seed in asked.seeds for cell in _fold(asked, variants, seed)]
     real_cells = make_grid(variants, asked.seeds, asked.shared, asked.out / "real", is_smoke=asked.is_smoke)
+    cells = [cell for real in real_cells for cell in _miniature(asked, real)]
     cache = asked.cache or asked.out.parent / ".nngcd-cache"
     hidden = grid.do_grid(cells, cache=cache, is_quiet=asked.is_quiet)
     proxy = _rows(hidden)
@@ -54,10 +53,10 @@ def tune(asked: grid.Asked, methods: Sequence[str], candidates: Path | None, *, 
     grid.end(done)
 
 
-def _fold(asked: grid.Asked, variants: Sequence[Variant], seed: int) -> list[Cell]:
-    """Return the runs of every candidate on one choice of hidden classes."""
-    values = merge(asked.shared, hidden_values(seed))
-    return make_grid(variants, [seed], values, asked.out / "hidden", is_smoke=asked.is_smoke)
+def _miniature(asked: grid.Asked, real: Cell) -> list[Cell]:
+    """Return the run on hidden classes that belongs to one on the real task."""
+    out, seeds = asked.out / "hidden", [real.settings.seed]
+    return make_grid([in_miniature(real)], seeds, asked.shared, out, is_smoke=asked.is_smoke)
 
 
 def _rows(done: grid.Done) -> dict[str, Row]:

@@ -58,7 +58,7 @@ def open_dataset(
 
 
 def changed(split: Split, truth: Truth | None, reading: ReadingConfig) -> tuple[Split, Truth | None]:
-    """Return the data as wanted: fewer images, fewer labels, a long tail, hidden classes, the labels of a review.
+    """Return the data as wanted: fewer images or labels, a long tail, the task in miniature, the labels of a review.
 
     Raises:
         ConfigError: a long tail is wanted of classes that are not known.

@@ -19,7 +19,8 @@ FEWEST = 5
 def hold_back(split: Split, *, share: float = SHARE, seed: int = 0) -> NDArray[np.bool_]:
     """Return which labelled images are held back: the share of each category, and at least one where it has five.
 
-    A benchmark, which knows its number of classes, holds nothing back: its published split says what is labelled.
+    A benchmark, which knows its number of classes, holds nothing back: its published split says what is labelled. The
+    same goes for a task of hidden classes: those are what it is scored on.
     Images of one group, or with the same content, stay on one side; otherwise the accuracy would be that of images
     training has seen. The draw is by a hash of the seed and what keeps images together, so neither the order of the
     files nor images added to other categories change it.
@@ -49,7 +50,7 @@ def without_labels(split: Split, is_held: NDArray[np.bool_]) -> Split:
 def why_nothing(split: Split, *, share: float) -> str:
     """Return in plain words why no label is held back."""
     if split.n_classes is not None:
-        return "a benchmark uses all of its labels"
+        return "a benchmark, or a task of hidden classes, uses all of its labels"
     if split.n_labelled == 0:
         return "there are no labels"
     if share == 0:

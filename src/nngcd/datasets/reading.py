@@ -54,10 +54,11 @@ class Config:
     long_tail: float | None = None
     """Thin a benchmark's classes out until the largest is so many times the smallest; as they are when absent."""
     hide_classes: float = 0.0
-    """Share of the labelled classes whose labels are hidden, so that they play the part of new ones, with a fifth of
-    the others' labels: only these are scored. To compare settings without looking at the truth; 0 for none."""
+    """Use the labelled images only, and hide this share of their classes, which then play the part of new ones, and
+    half of the others' labels: all of these are scored. To compare settings without looking at the truth; 0: off."""
     fold: int = 0
-    """Which classes are hidden: consecutive folds hide different ones until every class had its turn."""
+    """Which classes are hidden: consecutive folds hide different ones until every class had its turn, then
+    the classes are drawn anew."""
     decisions: str | None = None
     """Table of labels from a review that replace those of the data; written by `nngcd fit --from-review`."""
 
