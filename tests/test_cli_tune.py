@@ -76,6 +76,28 @@ def test_poisoned_truth_gives_the_same_choice_and_the_same_scores(tune, tmp_path
     assert json.loads(said)["chosen"][0]["settings"] == read_yaml(tmp_path / "poisoned" / "chosen-nngcd.yaml")
 
 
+@pytest.mark.slow
+def test_a_run_on_hidden_classes_has_the_labelled_images_only_and_can_be_scored_and_looked_at(
+    nngcd, image_folder, tmp_path, cache
+):
+    """Of 6 red and 6 green pictures one colour is hidden, and 3 labels of the other; the 18 unlabelled are left out."""
+    run = tmp_path / "run"
+    code, _, err = nngcd(
+        "fit", image_folder, "--method", "kmeans", "--set", "reading.hide_classes=0.5", "--image-size", 32,
+        "--workers", 0, "--no-report", "--out", run, "--cache", cache, "-q",
+    )  # fmt: skip
+    assert code == 0, err
+    results = pd.read_csv(run / "results.csv")
+    assert (len(results), results["label_given"].notna().sum()) == (12, 3)
+    scores = json.loads(nngcd("evaluate", run, "--json")[1])
+    assert (scores["n_scored"], scores["n_true_classes"]) == (9, 2)
+    assert scores["protocol"].startswith("proxy")
+    assert scores["accuracy"] == json.loads((run / "summary.json").read_text())["scores"]["accuracy"]
+    code, said, err = nngcd("report", run, "--out", tmp_path / "page.html")
+    assert code == 0, err
+    assert "12 thumbnails" in said
+
+
 def test_mistakes_are_told_before_the_first_run(tune, nngcd, tmp_path):
     assert "no such candidate. Did you mean 'three'?" in tune("--values", "tree")[2]
     (tmp_path / "candidates.yaml").write_text("one: 3\n")
