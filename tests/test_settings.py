@@ -86,7 +86,7 @@ def test_every_method_that_trains_has_a_default_and_a_paper_recipe():
 @pytest.mark.parametrize(("effort", "per_image"), [("quick", 4), ("normal", "online"), ("full", "online")])
 def test_settings_of_an_older_version_mean_what_they_meant(effort, per_image):
     older = to_values(resolve({"effort": effort, "preset": "paper"}))
-    older["views"] = {"recipe": "random+centre", "n_random": 4}
+    older["views"] = {"recipe": "random+centre", "n_random": 4, "averaged": False}
     assert resolve(older).views == views.Config(recipe="random+centre", per_image=per_image)
 
 
@@ -135,6 +135,8 @@ def test_settings_survive_being_written():
         ({"k": 0}, "k = 0"),
         ({"tail_blocks": 0}, "tail_blocks = 0"),
         ({"views": {"recipe": "three"}}, "recipe"),
+        ({"effort": "normal", "views": {"sizes": [1, 2]}}, "views.sizes = .*effort quick"),
+        ({"loss": {"entropy_memory": 1.0}}, r"entropy_memory = 1.0: must be in \[0, 1\)"),
     ],
 )
 def test_mistakes_name_the_setting_and_the_way_out(values, message):
@@ -145,3 +147,18 @@ def test_mistakes_name_the_setting_and_the_way_out(values, message):
 def test_an_unknown_method_is_named():
     with pytest.raises(UserError, match="no method 'nn-gcd'"):
         resolve({"method": "nn-gcd"})
+
+
+def test_sizes_of_the_default_are_for_our_backbone_and_for_frozen_features():
+    ours = resolve({"backbone": "efficientnet_lite0"}).views
+    assert ours == resolve({}).views
+    assert (len(ours.sizes), ours.per_image) == (3, 0)
+    for others in ({"backbone": "dino"}, {"init_from": "a run"}, {"effort": "normal"}, {"preset": "paper"}):
+        views = resolve(others).views
+        assert views.sizes == (1.0,)
+        assert views.per_image != 0
+
+
+def test_a_run_that_goes_on_from_another_has_no_whitened_features():
+    assert resolve({}).whitened_features == 256
+    assert resolve({"init_from": "a run"}).whitened_features is None

@@ -166,7 +166,7 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
         return Overview(features_nd, labels_n, epoch, derive(settings.seed, "overview", epoch))
 
     k, estimate = number_of_categories(job, bank, run=run, progress=progress)
-    if bank is not None and settings.whitened_features:
+    if settings.whitened_features:
         features_nd = centre_view_features(job, bank, progress)
         backbone, bank = whitened_views(job.backbone, bank, features_nd, split.labels, settings.whitened_features)
         blueprint = dataclasses.replace(job.blueprint, whitened_features=backbone.n_features)

@@ -15,13 +15,13 @@ from nngcd.training.model import move
 
 
 def whitened_views(
-    backbone: Backbone, bank: Bank, features_nd: Tensor, labels: NDArray[np.int64], n_directions: int
-) -> tuple[Backbone, Bank]:
-    """Return the backbone that gives whitened features, and the views as it sees them.
+    backbone: Backbone, bank: Bank | None, features_nd: Tensor, labels: NDArray[np.int64], n_directions: int
+) -> tuple[Backbone, Bank | None]:
+    """Return the backbone that gives whitened features, and the views as it sees them, if there are kept ones.
 
     Args:
         backbone: of effort quick.
-        bank: the views as the backbone's trunk sees them.
+        bank: the views as the backbone's trunk sees them; None when they are drawn online.
         features_nd: features of the centre views of all images.
         labels: of all images, -1 for unlabelled.
         n_directions: how many features there will be, if the images have as many directions.
@@ -34,6 +34,8 @@ def whitened_views(
     assert isinstance(features, WhitenedFeatures)
     features.mean_d, features.map_de = mean_d.float(), map_de.float()
     move(result, features_nd.device)
+    if bank is None:
+        return result, None
     image_n = torch.arange(n)
     views = [features.whiten(bank.take(image_n, torch.full_like(image_n, view)).to(features_nd.device))
              for view in range(bank.n_views)]  # fmt: skip
