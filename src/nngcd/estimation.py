@@ -15,13 +15,15 @@ from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.split import Split
 from nngcd.pipeline import centre_view_features, kept_views, prepare
 from nngcd.settings import Settings
+from nngcd.views import Config as ViewsConfig
 
 
 def estimate_of_images(
     split: Split, settings: Settings, *, method: Method, cache: Path | None, progress: Progress
 ) -> KEstimate:
     """Return the number of categories of a split, judged by the untrained backbone's features."""
-    job = prepare(split, dataclasses.replace(settings, hold_back=0.0), only_centre=True)
+    # At one size, as in a fit (`number_of_categories`), and so without the passes of the others.
+    job = prepare(split, dataclasses.replace(settings, hold_back=0.0, views=ViewsConfig()), only_centre=True)
     features_nd = centre_view_features(job, kept_views(job, cache=cache, progress=progress), progress)
     return estimated_k(
         features_nd, split.labels, k_range=settings.k_range, seed=settings.seed, method=method, progress=progress
