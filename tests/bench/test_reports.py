@@ -67,6 +67,15 @@ def test_methods_with_a_backbone_of_their_own_are_named_and_not_compared():
     assert not any(note.startswith("Backbones") for note in report_of(["gcd", "nngcd"]).notes)
 
 
+def test_what_a_preset_makes_of_the_features_is_named_where_it_differs():
+    runs = [summary("gcd"), summary("nngcd", sizes=3, whitened_features=256)]
+    rows = [row_of(s["method"], [s]) for s in runs]
+    line = "By their presets, nngcd learns on the mean of 3 sizes and 256 whitened directions: part of the difference"
+    assert any(note.startswith(line) for note in benchmark_report("cub", rows, runs).notes)
+    alone = benchmark_report("cub", rows[1:], runs[1:]).notes
+    assert not any("presets" in note for note in [*alone, *report_of(["gcd", "nngcd"]).notes])
+
+
 def test_the_protocol_names_only_what_all_rows_share():
     runs = [summary(seed=0, k=100, backbone="dino"), summary(seed=0, k=200, backbone="mae")]
     rows = [row_of(str(run["k"]), [run]) for run in runs]

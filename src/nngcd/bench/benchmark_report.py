@@ -24,7 +24,7 @@ def benchmark_report(dataset: str, rows: Sequence[Row], summaries: Sequence[Summ
     backbone = summaries[0]["backbone"]
     pretraining = backbone if backbone in PRE_TRAININGS else "dino"
     published = [published_results(dataset, row.name, pretraining=pretraining) for row in rows]
-    notes = [protocol_line(summaries), *_backbone_lines(summaries)]
+    notes = [protocol_line(summaries), *_backbone_lines(summaries), *_feature_lines(summaries)]
     if any(published):
         source = f"Tables II to IV of the paper, pre-trained by {pretraining}"
         notes.append(published_line(source, dataset, summaries, backbones=[pretraining]))
@@ -42,6 +42,22 @@ def _backbone_lines(summaries: Sequence[Summary]) -> list[str]:
         return []
     parts = [f"{backbone} for {', '.join(names)}" for backbone, names in methods.items()]
     return [f"Backbones: {'; '.join(parts)}. Numbers of different backbones say nothing about the methods."]
+
+
+def _feature_lines(summaries: Sequence[Summary]) -> list[str]:
+    """Return which methods are given more than the plain features of their backbone, where others are not."""
+    made = {summary["method"]: _made_of_features(summary) for summary in summaries}
+    if len({*made.values()}) == 1:
+        return []
+    parts = [f"{method} learns on {words}" for method, words in made.items() if words]
+    return [f"By their presets, {'; '.join(parts)}: part of the difference is theirs. docs/research.md has it apart."]
+
+
+def _made_of_features(summary: Summary) -> str:
+    """Return what was made of the frozen features, in words; nothing of the plain ones. Older runs do not say."""
+    sizes, directions = summary.get("sizes", 1), summary.get("whitened_features")
+    words = [f"the mean of {sizes} sizes"] * (sizes > 1) + [f"{directions} whitened directions"] * bool(directions)
+    return " and ".join(words)
 
 
 def on_one_backbone(rows: Sequence[Row], summaries: Sequence[Summary]) -> list[Row]:
