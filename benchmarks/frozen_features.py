@@ -26,6 +26,8 @@ def data_parser(doc: str | None) -> argparse.ArgumentParser:
 def frozen_features(arguments: argparse.Namespace) -> tuple[Split, Truth | None, Tensor]:
     """Return the data and the pre-trained features of the centre view of each image."""
     split, truth = open_dataset(arguments.data, dataset=arguments.dataset)
-    job = prepare(split, resolve({"data": arguments.data, "dataset": arguments.dataset, "k": "auto"}), only_centre=True)
+    # k-means has no preset that makes more of the features than the backbone gives.
+    asked = {"data": arguments.data, "dataset": arguments.dataset, "k": "auto", "method": "kmeans"}
+    job = prepare(split, resolve(asked), only_centre=True)
     bank = kept_views(job, cache=arguments.cache, progress=Progress())
     return split, truth, centre_view_features(job, bank, Progress())
