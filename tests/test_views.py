@@ -135,9 +135,11 @@ def test_config_is_checked_and_described():
     assert Config(per_image=0, sizes=(1.0, 1.5)).n_kept == 0
     with pytest.raises(ConfigError, match=r"views\.per_image.*from 0"):
         Config(per_image=-1, sizes=(1.0, 1.5))
-    for sizes in ((), (0.0,), (1.0, float("nan"))):
+    for sizes in ((), (0.0,), (1.0, float("nan")), (1.0, 1.0), (1.0, 50.0)):
         with pytest.raises(ConfigError, match=r"views\.sizes.*such as \[1, 1.25\]"):
             Config(sizes=sizes)
+    with pytest.raises(ConfigError, match=r"views\.sizes = \[1.5\].*--image-size"):
+        Config(sizes=(1.5,))
 
 
 def test_feature_views_keep_the_feature_first_and_drop_a_tenth_of_the_others():

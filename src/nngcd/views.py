@@ -36,6 +36,9 @@ _DISTORTIONS: tuple[Callable[[Image.Image, float], Image.Image], ...] = (
 # A longer strip is cut to its middle before resizing: a 1 x 10,000 image would otherwise grow to 2 GB.
 MAX_ASPECT = 20
 
+# The least and the largest multiple of the image size: pixels, and with them time and memory, grow with its square.
+SIZES = (0.25, 4.0)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
@@ -57,8 +60,12 @@ class Config:
     def __post_init__(self) -> None:
         if self.recipe not in get_args(Recipe):
             raise ConfigError("views.recipe", self.recipe, f"must be one of {', '.join(get_args(Recipe))}")
-        if not self.sizes or not all(0 < size < math.inf for size in self.sizes):
-            raise ConfigError("views.sizes", self.sizes, "must be multiples of the image size, such as [1, 1.25]")
+        least, most = SIZES
+        if len({*self.sizes}) < max(len(self.sizes), 1) or not all(least <= size <= most for size in self.sizes):
+            reason = f"must be different multiples of the image size, {least:g} to {most:g}, such as [1, 1.25]"
+            raise ConfigError("views.sizes", list(self.sizes), reason)
+        if len(self.sizes) == 1 and self.sizes != (1.0,):
+            raise ConfigError("views.sizes", list(self.sizes), "must be several, or [1]; for one size use --image-size")
         fewest = 1 if len(self.sizes) == 1 else 0
         if self.per_image != "online" and not (isinstance(self.per_image, int) and self.per_image >= fewest):
             raise ConfigError("views.per_image", self.per_image, f"must be a number from {fewest}, or online")
