@@ -1,5 +1,7 @@
 """Starting where another run ended."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -51,6 +53,24 @@ def test_another_method_takes_what_it_has_too(first, blob_split):
         torch.testing.assert_close(started.model.backbone.tail.state_dict()[name], tensor)
 
 
+def test_a_head_of_another_shape_is_named(first, blob_split):
+    with pytest.warns(NngcdWarning, match=r"the projection of .*first has another shape and begins anew.*n_hidden"):
+        fit(blob_split, still(first, loss=SMALL | {"n_hidden": SMALL["n_hidden"] + 1}))
+
+
+def test_a_start_that_was_whitened_or_saw_other_sizes_says_how_to_go_on(first, blob_split):
+    start, asked = (job := prepare(blob_split, still(first))).start, job.blueprint
+
+    def of(**facts):
+        model = dataclasses.replace(start.model, blueprint=dataclasses.replace(start.model.blueprint, **facts))
+        return dataclasses.replace(start, model=model)
+
+    with pytest.raises(ConfigError, match=r"its features are whitened.*fit it with --set whitened_features=null"):
+        of(whitened_features=4).check(asked, blob_split)
+    with pytest.raises(ConfigError, match=r"start with --set 'views.sizes=\[1.0, 1.25\]', or from another run"):
+        of(sizes=(1.0, 1.25)).check(asked, blob_split)
+
+
 def test_k_is_that_of_the_other_run_unless_it_is_given(first, blob_split):
     assert prepare(blob_split, still(first, k=None)).k == 6
     assert prepare(blob_split, still(first, k="4..8")).k == 6
@@ -75,7 +95,7 @@ def test_runs_that_do_not_fit_are_refused(first, blobs, blob_split, tmp_path):
         prepare(from_arrays(features, np.where(labels == 2, 3, labels)), still(first))
     with pytest.raises(ConfigError, match="n_features is 16, this run's is 8"):
         prepare(from_arrays(features[:, :8], labels), still(first))
-    with pytest.raises(ConfigError, match="whitened features are made anew"):
+    with pytest.raises(ConfigError, match="whitened features are made anew in every run; leave out"):
         prepare(blob_split, still(first, whitened_features=4))
     (first.path / "summary.json").unlink()
     with pytest.raises(DataError, match=r"first is not finished.*nngcd fit --resume"):

@@ -19,7 +19,7 @@ SAME = {
     "effort": "--effort {}",
     "tail_blocks": "--set tail_blocks={}",
     "image_size": "--image-size {}",
-    "sizes": "--set views.sizes={}",
+    "sizes": "--set 'views.sizes={}'",
     "n_features": "the features it had",
     "n_clusters": "--k {}",
     "n_old": "the labels it had",
@@ -61,12 +61,18 @@ class Start:
         theirs = self.model.blueprint
         if self.model.method.cuts_network:
             self._refuse(f"{theirs.method} cuts the network its own way; start from another method's run")
-        if theirs.whitened_features or blueprint.whitened_features:
-            self._refuse("whitened features are made anew in every run; give both --set whitened_features=null")
+        if theirs.whitened_features:
+            self._refuse(
+                "its features are whitened, and these are made anew in every run; fit it with --set "
+                "whitened_features=null and --set views.sizes=[1], or start from another run"
+            )
+        if blueprint.whitened_features:
+            self._refuse("whitened features are made anew in every run; leave out whitened_features")
         for name, way in SAME.items():
             if (its := getattr(theirs, name)) != (ours := getattr(blueprint, name)):
                 # There is no flag for the image size of the backbone itself.
-                start = "start" if its is None else f"start with {way.format(its)}, or"
+                said = list(its) if isinstance(its, tuple) else its
+                start = "start" if its is None else f"start with {way.format(said)}, or"
                 self._refuse(f"its {name} is {its}, this run's is {ours}; {start} from another run")
         if self.class_names != split.class_names:
             others = sorted({*self.class_names} ^ {*split.class_names})
@@ -85,6 +91,11 @@ class Start:
         if own and not shared:
             what = f"{self.path} ({self.model.blueprint.method}) has no head that this method has, too"
             warnings.warn(f"--init-from: {what}; only its features are taken over.", NngcdWarning, stacklevel=2)
+        left = {name.split(".")[0] for name, _ in method.named_parameters() if name in theirs.keys() - shared.keys()}
+        if shared and left:
+            what = f"the {' and '.join(sorted(left))} of {self.path} has another shape and begins anew"
+            way = "give this run the loss settings of that one to take over all (loss.n_hidden)"
+            warnings.warn(f"--init-from: {what}; {way}.", NngcdWarning, stacklevel=2)
         method.load_state_dict(own | shared)
 
     def _refuse(self, reason: str) -> None:
