@@ -157,8 +157,25 @@ def test_sizes_of_the_default_are_for_our_backbone_and_for_frozen_features():
         views = resolve(others).views
         assert views.sizes == (1.0,)
         assert views.per_image != 0
+    # The way out that is offered where a network takes images of one size only.
+    assert (
+        resolve({"views": {"sizes": [1]}}).views == resolve({"preset": "paper", "views": {"recipe": ours.recipe}}).views
+    )
+    assert resolve({"views": {"sizes": [1, 1.5]}}).views.per_image == 0
 
 
 def test_a_run_that_goes_on_from_another_has_no_whitened_features():
     assert resolve({}).whitened_features == 256
-    assert resolve({"init_from": "a run"}).whitened_features is None
+    started = resolve({"init_from": "a run"})
+    assert started.whitened_features is None
+    # Its heads are as wide as those of other methods, so that they can be taken over.
+    assert started.loss.n_hidden == resolve({"method": "simgcd"}).loss.n_hidden
+    assert started.loss.entropy_memory == resolve({}).loss.entropy_memory
+
+
+def test_what_is_no_longer_a_setting_is_forgotten_of_old_runs_only():
+    old = to_values(resolve({}))
+    old["views"]["averaged"] = False
+    assert resolve(old) == resolve({})
+    with pytest.raises(ConfigError, match=r"views.averaged.*no such setting"):
+        resolve({"views": {"averaged": True}})

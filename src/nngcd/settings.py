@@ -120,14 +120,8 @@ def resolve(values: config.Values) -> Settings:
     recipe, in_effort = _recipe(chosen["method"], chosen["preset"], chosen.get("dataset") or chosen.get("data", ""))
     names = {f.name for f in dataclasses.fields(method_config)}
     effort = _effort(chosen["effort"], names)
-    special, started = dict(in_effort.get(chosen["effort"], {})), {}
-    if chosen.get("init_from"):
-        # Whitened features are made anew in every run, so that none can go on from another's.
-        started = {"loss": {name: 0.0 for name in names & FIRST_STAGES}, "whitened_features": None}
-    is_other_network = chosen.get("backbone", OWN_BACKBONE) != OWN_BACKBONE
-    if "sizes" in special.get("views", {}) and (is_other_network or chosen.get("init_from")):
-        # Not every network takes images of any size, nor has every run seen them so.
-        del special["views"]
+    special = _suited(in_effort.get(chosen["effort"], {}), chosen)
+    started = {"loss": {name: 0.0 for name in names & FIRST_STAGES}} if chosen.get("init_from") else {}
     preset = config.merge(recipe, effort, special, started)
     if "backbone" in chosen:
         preset = {name: value for name, value in preset.items() if name not in OF_THE_BACKBONE}
@@ -153,13 +147,33 @@ def _upgraded(values: config.Values) -> config.Values:
     views = values.get("views")
     if not isinstance(views, dict):
         return values
-    # A mean of all views at the end (averaged) was tried, and gained nothing.
-    others = {name: value for name, value in views.items() if name not in ("n_random", "averaged")}
+    # A mean of all views at the end (averaged) was tried, and gained nothing: old runs have it, new ones cannot.
+    gone = ("n_random", "averaged") if values.keys() >= OF_A_RUN else ("n_random",)
+    others = {name: value for name, value in views.items() if name not in gone}
     if "n_random" not in views:
         return values | {"views": others}
     # Then, only effort quick kept views.
     kept = views["n_random"] if values.get("effort", "quick") == "quick" else "online"
     return values | {"views": {"per_image": kept} | others}
+
+
+def _suited(special: config.Values, chosen: config.Values) -> config.Values:
+    """Return what a preset changes in an effort, less what it makes of frozen features where these are others."""
+    if "sizes" not in special.get("views", {}):
+        return special
+    views = chosen.get("views")
+    is_one_size = isinstance(views, dict) and views.get("sizes") in ([1], (1,))
+    is_started, left = bool(chosen.get("init_from")), {"views"}
+    if not (is_started or is_one_size or chosen.get("backbone", OWN_BACKBONE) != OWN_BACKBONE):
+        # Not every network takes images of any size, nor has every run seen them so.
+        return special
+    loss = dict(special.get("loss", {}))
+    if is_started:
+        # Whitened features are made anew in every run, so that none can go on from another's; the other run's heads are
+        # as wide as those of the features as they are.
+        left.add("whitened_features")
+        loss.pop("n_hidden", None)
+    return {name: value for name, value in special.items() if name not in left} | {"loss": loss}
 
 
 def _group(values: object) -> config.Values:
