@@ -15,7 +15,6 @@ from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.split import Split
 from nngcd.pipeline import centre_view_features, kept_views, prepare
 from nngcd.settings import Settings
-from nngcd.views import Config as ViewsConfig
 
 
 def estimate_of_images(
@@ -23,7 +22,8 @@ def estimate_of_images(
 ) -> KEstimate:
     """Return the number of categories of a split, judged by the untrained backbone's features."""
     # At one size, as in a fit (`number_of_categories`), and so without the passes of the others.
-    job = prepare(split, dataclasses.replace(settings, hold_back=0.0, views=ViewsConfig()), only_centre=True)
+    views = dataclasses.replace(settings.views, sizes=(1.0,), per_image=settings.views.per_image or 1)
+    job = prepare(split, dataclasses.replace(settings, hold_back=0.0, views=views), only_centre=True)
     features_nd = centre_view_features(job, kept_views(job, cache=cache, progress=progress), progress)
     return estimated_k(
         features_nd, split.labels, k_range=settings.k_range, seed=settings.seed, method=method, progress=progress

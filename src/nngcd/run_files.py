@@ -130,7 +130,7 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
         "effort": settings.effort,
         "backbone": "features" if split.images is None else settings.backbone,
         "weights": settings.weights,
-        "sizes": len(settings.views.sizes),
+        "sizes": 1 if split.images is None else len(settings.views.sizes),
         "whitened_features": settings.whitened_features,
         "seed": settings.seed,
         "k": scores_nk.shape[1],
