@@ -130,8 +130,9 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
         "effort": settings.effort,
         "backbone": "features" if split.images is None else settings.backbone,
         "weights": settings.weights,
-        "sizes": 1 if split.images is None else len(settings.views.sizes),
-        "whitened_features": settings.whitened_features,
+        # Of the model: features that are given have one size, and few images fewer directions than are asked for.
+        "sizes": len(fitted.model.blueprint.sizes),
+        "whitened_features": fitted.model.blueprint.whitened_features,
         "seed": settings.seed,
         "k": scores_nk.shape[1],
         "k_estimate": None
