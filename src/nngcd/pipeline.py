@@ -97,9 +97,8 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
     fabric = launch(device, precision, has_stages=method.stage is not BaseMethod.stage)
     blueprint = _blueprint(split, settings, k or 0)
     weights = Path(settings.weights) if settings.weights else None
-    if method.cuts_network and (settings.whitened_features or len(settings.views.sizes) > 1):
-        reason = f"{settings.method} learns inside the network: it has no frozen features to whiten or to average"
-        raise ConfigError("whitened_features, views.sizes", settings.whitened_features or settings.views.sizes, reason)
+    if method.cuts_network:
+        _refuse_frozen_features(settings)
     if start:
         asked = dataclasses.replace(blueprint, whitened_features=settings.whitened_features)
         start.check(asked, split)
@@ -111,6 +110,15 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
         reason = f"must be at least the number of processes, {processes.count()}"
         raise ConfigError("training.batch_size", settings.training.batch_size, reason)
     return Job(split, given, is_held_back, settings, blueprint, backbone, k, fabric, start, plan)
+
+
+def _refuse_frozen_features(settings: Settings) -> None:
+    """Raise `ConfigError` for what is made of frozen features, where a method has none."""
+    sizes = list(settings.views.sizes)
+    asked = {"whitened_features": settings.whitened_features, "views.sizes": sizes if len(sizes) > 1 else None}
+    for name, value in asked.items():
+        if value:
+            raise ConfigError(name, value, f"{settings.method} learns inside the network: it has no frozen features")
 
 
 def _plan(split: Split, chosen: ViewsConfig, backbone: Backbone, *, only_centre: bool) -> BankPlan | None:

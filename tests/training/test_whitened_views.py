@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from nngcd.backbones.features import feature_backbone
 from nngcd.clustering.whitening import whitened_within_classes, whitening
 from nngcd.core.errors import ConfigError
+from nngcd.pipeline import prepare
 from nngcd.settings import resolve
 from nngcd.training.bank import MemoryBank
 from nngcd.training.whitened_views import whitened_views
@@ -72,3 +73,15 @@ def test_there_are_no_more_directions_than_images(views):
 def test_only_effort_quick_has_frozen_features():
     with pytest.raises(ConfigError, match="whitened_features = 256: must be at least 1, and effort quick"):
         resolve({"effort": "normal", "whitened_features": 256})
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"whitened_features": 8}, "whitened_features = 8"),
+        ({"views": {"sizes": [1, 2]}}, r"views.sizes = \[1.0, 2.0\]"),
+    ],
+)
+def test_a_method_inside_the_network_has_no_frozen_features_to_make_more_of(values, named, blob_split):
+    with pytest.raises(ConfigError, match=f"{named}: sptnet learns inside the network"):
+        prepare(blob_split, resolve({"method": "sptnet", "effort": "quick", "k": 4, **values}))

@@ -24,7 +24,8 @@ from nngcd.core.files import read_json, read_tensors, write_json, write_tensors,
 from nngcd.core.seeds import torch_generator
 from nngcd.methods.contract import BaseMethod, Task
 
-FORMAT = 1
+FORMAT = 2
+"""2: images may be seen at several sizes."""
 ROWS_PER_PIECE = 8192
 CARD = """# A category discovery model made by nngcd
 
