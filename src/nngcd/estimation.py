@@ -21,7 +21,8 @@ def estimate_of_images(
     split: Split, settings: Settings, *, method: Method, cache: Path | None, progress: Progress
 ) -> KEstimate:
     """Return the number of categories of a split, judged by the untrained backbone's features."""
-    # At one size, as in a fit (`number_of_categories`), and so without the passes of the others.
+    # At one size, a fraction of the work; what is known of the ways to estimate is known of such features. A fit takes
+    # the mean of the sizes that it has anyway, and may so end a category or two away.
     views = dataclasses.replace(settings.views, sizes=(1.0,), per_image=settings.views.per_image or 1)
     job = prepare(split, dataclasses.replace(settings, hold_back=0.0, views=views), only_centre=True)
     features_nd = centre_view_features(job, kept_views(job, cache=cache, progress=progress), progress)

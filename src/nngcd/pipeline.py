@@ -210,9 +210,7 @@ def number_of_categories(
         return job.k, None
     estimate = run_files.read_estimate(run) if run and run.k.is_file() else None
     if estimate is None:
-        # At one size: what is known of the ways to estimate is known of such features (docs/results.md).
-        view = 1 if isinstance(bank, LookBank) else 0
-        features_nd, settings = centre_view_features(job, bank, progress, view=view), job.settings
+        features_nd, settings = centre_view_features(job, bank, progress), job.settings
         # With all labels: one number gives none of them away, and with a fifth less it is a good deal less certain.
         estimate = estimated_k(
             features_nd, job.given.labels, k_range=settings.k_range, seed=settings.seed, progress=progress
@@ -272,12 +270,12 @@ def _source(job: Job, bank: Bank | None) -> Source:
     )  # fmt: skip
 
 
-def centre_view_features(job: Job, bank: Bank | None, progress: Progress, *, view: int = 0) -> Tensor:
-    """Return the features of every image's centre view, as the tail gives them now; or of another view of the bank."""
+def centre_view_features(job: Job, bank: Bank | None, progress: Progress) -> Tensor:
+    """Return the features of every image's centre view, as the tail gives them now."""
     backbone, n = job.backbone, len(job.split)
     own = processes.share(n)
     if bank is not None:
-        parts = [run_tail(backbone, bank.take(image_b, torch.full_like(image_b, view)))
+        parts = [run_tail(backbone, bank.take(image_b, torch.zeros_like(image_b)))
                  for image_b in torch.split(torch.arange(n)[own], IMAGES_PER_LOOK)]  # fmt: skip
         return processes.gather(torch.cat(parts), n)
     assert job.split.images is not None
