@@ -19,9 +19,11 @@ from nngcd.core.errors import TrainingError
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 STEPS = """
-import json, sys
+import atexit, json, sys
 import numpy as np, torch
 from torch import nn
+# The first to be registered is the last to be called.
+atexit.register(lambda: print("still together:", torch.distributed.is_initialized(), file=sys.stderr))
 from nngcd.core import processes
 from nngcd.core.device import choose_device
 from nngcd.core.progress import Progress
@@ -87,6 +89,7 @@ def test_two_processes_train_as_one_does(tmp_path, method):
         )
         assert run.returncode == 0, run.stderr
         found.append(json.loads(run.stdout.splitlines()[-1]))
+    assert run.stderr.count("still together: False") == 2, run.stderr
     one, two = found
     assert len(one["losses"]) == len(two["losses"]) == 20
     for ours, theirs in zip(one["losses"], two["losses"], strict=True):

@@ -71,6 +71,16 @@ def wait() -> None:
         dist.barrier()
 
 
+def leave() -> None:
+    """Part from the other processes, while Python still runs.
+
+    gloo's threads may hold tensors for a moment after a step. One that lets go of them while the interpreter ends
+    aborts the whole process, and torchrun then takes a run that is complete for one that failed.
+    """
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
 def is_broken_connection(error: RuntimeError) -> bool:
     """Whether an error says that another process is gone."""
     text = str(error).lower()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 
@@ -30,4 +31,5 @@ def launch(device: torch.device, precision: Precision, *, has_stages: bool = Fal
         precision=precision,
     )
     fabric.launch()
+    atexit.register(processes.leave)
     return fabric
