@@ -173,6 +173,19 @@ def test_a_run_that_goes_on_from_another_has_no_whitened_features():
     assert started.loss.entropy_memory == resolve({}).loss.entropy_memory
 
 
+def test_a_preset_counts_however_many_groups_are_given_and_not_for_the_settings_of_a_whole_run():
+    given = {"method": "nngcd", "preset": "official", "effort": "quick", "data": "cub", "seed": 1,
+             "reading": {"fold": 1}, "views": {"per_image": 3}, "training": {"epochs": 2},
+             "loss": {"n_hidden": 8}}  # fmt: skip
+    found = resolve(given)
+    assert (found.loss.teacher_start, found.loss.entropy_weight, found.views.recipe) == ("random", 2.0, "random+centre")
+    assert (found.loss.n_hidden, found.views.per_image, found.training.epochs) == (8, 3, 2)
+    whole = to_values(found)
+    whole["loss"]["entropy_weight"] = 0.5
+    del whole["loss"]["teacher_start"]  # that version did not have it
+    assert (resolve(whole).loss.entropy_weight, resolve(whole).loss.teacher_start) == (0.5, "copy")
+
+
 def test_what_is_no_longer_a_setting_is_forgotten_of_old_runs_only():
     old = to_values(resolve({}))
     old["views"]["averaged"] = False

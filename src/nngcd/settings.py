@@ -24,8 +24,9 @@ OF_THE_MACHINE = ("device", "precision", "workers")
 """A run begun on one machine may be finished on another."""
 OF_THE_BACKBONE = ("weights", "image_size")
 """What a recipe says of these is said of its own backbone: who names another one does not get them."""
-OF_A_RUN = {"method", "preset", "effort", "reading", "views", "training", "loss"}
-"""What a run's own config.yaml has all of, and hardly anything that a person writes."""
+OF_A_RUN = {"method", "preset", "effort", "seed", "backbone", "weights", "tail_blocks", "image_size", *OF_THE_MACHINE,
+            "views", "training", "loss"}  # fmt: skip
+"""What a run's own config.yaml has all of since the first version, and nothing that a person or a study writes."""
 
 FIRST_STAGES = {"contrastive_share", "simgcd_share"}
 """Shares of the epochs for a first stage, which a run that starts where another ended has behind it."""
@@ -126,7 +127,7 @@ def resolve(values: config.Values) -> Settings:
     if "backbone" in chosen:
         preset = {name: value for name, value in preset.items() if name not in OF_THE_BACKBONE}
     # The settings of a whole run are what they were, also when a newer version recommends something else.
-    merged = config.merge(chosen) if chosen.keys() >= OF_A_RUN else config.merge(preset, chosen)
+    merged = config.merge(chosen) if values.keys() >= OF_A_RUN else config.merge(preset, chosen)
     loss = config.build(method_config, _group(merged.pop("loss", None)))
     return dataclasses.replace(config.build(Settings, merged), loss=loss)
 

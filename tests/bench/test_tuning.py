@@ -7,6 +7,7 @@ from nngcd.bench.grid import make_grid
 from nngcd.bench.tuning import choose, in_miniature, rank_correlation, read_candidates, tuning_variants
 from nngcd.core.errors import ConfigError
 from nngcd.methods import nngcd, simgcd
+from nngcd.settings import flat_settings
 
 
 def row(name, *accuracies):
@@ -57,6 +58,16 @@ def test_the_miniature_has_half_the_batch_and_twice_the_epochs(tmp_path):
     assert (settings.reading.hide_classes, settings.reading.fold, settings.seed) == (0.5, 3, 3)
     assert settings.k is None
     assert settings.loss.entropy_weight == 4.0
+
+
+def test_in_everything_else_the_miniature_of_each_candidate_is_as_the_real_task(tmp_path):
+    variants = tuning_variants(["simgcd", "nngcd"], read_candidates(None), None)
+    values = {"data": "cub", "preset": "official", "effort": "quick", "k": 200}
+    for real in make_grid(variants, [3], values, tmp_path / "real"):
+        (hidden,) = make_grid([in_miniature(real)], [3], values, tmp_path / "hidden")
+        ours, theirs = flat_settings(hidden.settings), flat_settings(real.settings)
+        others = {"k", "reading.hide_classes", "reading.fold", "training.batch_size", "training.epochs"}
+        assert {name for name in ours if ours[name] != theirs[name]} == others, real.variant.name
 
 
 def test_the_epochs_of_all_runs_are_doubled_and_those_of_a_candidate_are_its_own(tmp_path):
