@@ -164,6 +164,16 @@ def test_sizes_of_the_default_are_for_our_backbone_and_for_frozen_features():
     assert resolve({"views": {"sizes": [1, 1.5]}}).views.per_image == 0
 
 
+def test_what_the_default_adds_where_a_block_is_trained_is_for_our_backbone():
+    ours, started = resolve({"effort": "normal"}), resolve({"effort": "normal", "init_from": "a run"})
+    assert (ours.whitened_features, ours.views.per_image, ours.training.epochs) == (256, 4, 15)
+    assert (started.whitened_features, started.views.per_image, started.loss.n_hidden) == (None, 4, 2048)
+    dino, plain = resolve({"effort": "normal", "backbone": "dino"}), resolve({"effort": "normal", "preset": "paper"})
+    assert (dino.whitened_features, dino.views.per_image, dino.training.epochs) == (None, 10, 50)
+    assert (dino.loss.n_hidden, dino.loss.entropy_memory, dino.loss.neighbour_weight) == (2048, 0.0, 0.0)
+    assert (plain.whitened_features, plain.views.per_image, plain.training.epochs) == (None, 10, 50)
+
+
 def test_a_run_that_goes_on_from_another_has_no_whitened_features():
     assert resolve({}).whitened_features == 256
     started = resolve({"init_from": "a run"})

@@ -64,8 +64,8 @@ class Settings:
     image_size: int | None = None
     """Side of the square crop in pixels; when absent, the data set's or else the backbone's own."""
     whitened_features: int | None = None
-    """Effort quick: how many main directions of the frozen features are kept, whitened within the labelled classes, so
-    that what images of one class differ in counts for less; the features as they are when absent."""
+    """How many main directions of the features, as they are before training, are kept, whitened within the labelled
+    classes, so that what images of one class differ in counts for less; the features as they are when absent."""
     device: str = "auto"
     """auto, cpu, cuda or mps."""
     precision: str = "auto"
@@ -93,8 +93,8 @@ class Settings:
         if not 0 <= self.hold_back < 1:
             raise ConfigError("hold_back", self.hold_back, "must be in [0, 1)")
         check_unsure(self.unsure)
-        if self.whitened_features is not None and (self.whitened_features < 1 or self.effort != "quick"):
-            raise ConfigError("whitened_features", self.whitened_features, "must be at least 1, and effort quick")
+        if self.whitened_features is not None and self.whitened_features < 1:
+            raise ConfigError("whitened_features", self.whitened_features, "must be at least 1")
         if self.views.sizes != (1.0,) and self.effort != "quick":
             raise ConfigError("views.sizes", self.views.sizes, "are for frozen features: --effort quick")
 
@@ -159,22 +159,22 @@ def _upgraded(values: config.Values) -> config.Values:
 
 
 def _suited(special: config.Values, chosen: config.Values) -> config.Values:
-    """Return what a preset changes in an effort, less what it makes of frozen features where these are others."""
-    if "sizes" not in special.get("views", {}):
-        return special
+    """Return what a preset changes in an effort, less what is for other features than those of this run."""
+    is_ours, is_started = chosen.get("backbone", OWN_BACKBONE) == OWN_BACKBONE, bool(chosen.get("init_from"))
+    if not is_ours and chosen["effort"] != "quick":
+        # How a trained block takes to it was measured with our own backbone only.
+        return {}
+    special, loss = dict(special), dict(special.get("loss", {}))
     views = chosen.get("views")
     is_one_size = isinstance(views, dict) and views.get("sizes") in ([1], (1,))
-    is_started, left = bool(chosen.get("init_from")), {"views"}
-    if not (is_started or is_one_size or chosen.get("backbone", OWN_BACKBONE) != OWN_BACKBONE):
+    if "sizes" in special.get("views", {}) and (is_started or is_one_size or not is_ours):
         # Not every network takes images of any size, nor has every run seen them so.
-        return special
-    loss = dict(special.get("loss", {}))
-    if is_started:
+        del special["views"]
+    if is_started and special.pop("whitened_features", None):
         # Whitened features are made anew in every run, so that none can go on from another's; the other run's heads are
         # as wide as those of the features as they are.
-        left.add("whitened_features")
         loss.pop("n_hidden", None)
-    return {name: value for name, value in special.items() if name not in left} | {"loss": loss}
+    return special | {"loss": loss}
 
 
 def _group(values: object) -> config.Values:

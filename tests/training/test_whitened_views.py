@@ -1,9 +1,12 @@
-"""Whitened features of effort quick: learnt from labels, kept in the model, and the same for images that come later."""
+"""Whitened features: learnt from labels, kept in the model, and the same for images that come later."""
+
+import dataclasses
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from nngcd.backbones.features import feature_backbone
 from nngcd.clustering.whitening import whitened_within_classes, whitening
@@ -70,9 +73,27 @@ def test_there_are_no_more_directions_than_images(views):
     assert result.n_features == 4
 
 
-def test_only_effort_quick_has_frozen_features():
-    with pytest.raises(ConfigError, match="whitened_features = 256: must be at least 1, and effort quick"):
-        resolve({"effort": "normal", "whitened_features": 256})
+def test_features_of_a_trained_tail_are_whitened_at_its_end(views):
+    cut = dataclasses.replace(feature_backbone(6), split=lambda _: (nn.Identity(), nn.Linear(6, 6)))
+    bank = MemoryBank(views)
+    features = cut.tail(views[:, 0]).detach()
+    result, mapped = whitened_views(cut, bank, features, LABELS, 4)
+    # The views are still what the trunk makes of them; the tail learns through the map.
+    assert mapped is bank
+    mean, map_ = whitening(features, LABELS, 4)
+    expected = F.normalize((F.normalize(features.double()) - mean) @ map_) * 20**0.5
+    found = result.tail(views[:, 0])
+    torch.testing.assert_close(found.double(), expected, atol=1e-4, rtol=1e-4)
+    found[:, 0].sum().backward()
+    assert {name: p.grad.abs().sum() > 0 for name, p in result.tail.named_parameters()} == {
+        "network.network.weight": True,
+        "network.network.bias": True,
+    }
+
+
+def test_fewer_than_one_direction_are_refused():
+    with pytest.raises(ConfigError, match="whitened_features = 0: must be at least 1"):
+        resolve({"whitened_features": 0})
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ class Backbone:
         return self._parts[0]
 
     @property
-    def tail(self) -> nn.Module:
+    def tail(self) -> Tail:
         """Hidden states to features: trained, in eval mode too."""
         return self._parts[1]
 

@@ -1,4 +1,4 @@
-"""Frozen features in their main directions, whitened within the labelled classes: fewer numbers that tell more."""
+"""Features in their main directions, whitened within the labelled classes: fewer numbers that tell more."""
 
 from __future__ import annotations
 
@@ -38,9 +38,21 @@ class WhitenedFeatures(nn.Module):
 
 
 def whitened(backbone: Backbone, n_directions: int) -> Backbone:
-    """Return a frozen backbone with `n_directions` features; what they are is for its `WhitenedFeatures` to be told."""
+    """Return a backbone with `n_directions` features; what they are is for its `WhitenedFeatures` to be told.
+
+    Frozen features are whitened at the end of the trunk, and an adapter follows; those of a trained tail at its end.
+    """
 
     def split(network: nn.Module) -> tuple[nn.Module, nn.Module]:
-        return WhitenedFeatures(backbone.trunk.network, backbone.n_features, n_directions), Adapter(n_directions)
+        trunk, tail = backbone.trunk.network, backbone.tail.network
+        if any(isinstance(part, Adapter) for part in tail.modules()):
+            return WhitenedFeatures(trunk, backbone.n_features, n_directions), Adapter(n_directions)
+        return trunk, WhitenedFeatures(tail, backbone.n_features, n_directions)
 
     return replace(backbone, split=split, n_features=n_directions)
+
+
+def whitening_part(backbone: Backbone) -> WhitenedFeatures:
+    """Return the part of a `whitened` backbone that is to be told the directions."""
+    parts = (backbone.trunk.network, backbone.tail.network)
+    return next(part for part in parts if isinstance(part, WhitenedFeatures))

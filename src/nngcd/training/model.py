@@ -59,7 +59,7 @@ class Blueprint:
     n_clusters: int
     n_old: int
     whitened_features: int | None = None
-    """To how many directions the frozen features are whitened; None when they are not."""
+    """To how many directions the features are whitened; None when they are not."""
     sizes: tuple[float, ...] = (1.0,)
     """At which multiples of the image size the frozen network sees an image."""
 

@@ -1,4 +1,4 @@
-"""Kept views with whitened features: learnt from the images at hand, few enough to stay in memory."""
+"""Whitened features, learnt from the images at hand; frozen ones are so few that the kept views stay in memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nngcd.backbones.backbone import Backbone
-from nngcd.backbones.whitened import WhitenedFeatures, whitened
+from nngcd.backbones.whitened import whitened, whitening_part
 from nngcd.clustering.whitening import whitening
 from nngcd.training.bank import Bank, MemoryBank
 from nngcd.training.model import move
@@ -20,7 +20,7 @@ def whitened_views(
     """Return the backbone that gives whitened features, and the views as it sees them, if there are kept ones.
 
     Args:
-        backbone: of effort quick.
+        backbone: whose features these are.
         bank: the views as the backbone's trunk sees them; None when they are drawn online.
         features_nd: features of the centre views of all images.
         labels: of all images, -1 for unlabelled.
@@ -30,12 +30,11 @@ def whitened_views(
     n_directions = min(n_directions, n, n_features)
     mean_d, map_de = whitening(features_nd.cpu(), labels, n_directions)
     result = whitened(backbone, n_directions)
-    features = result.trunk.network
-    assert isinstance(features, WhitenedFeatures)
+    features = whitening_part(result)
     features.mean_d, features.map_de = mean_d.float(), map_de.float()
     move(result, features_nd.device)
-    if bank is None:
-        return result, None
+    if bank is None or features is result.tail.network:
+        return result, bank
     image_n = torch.arange(n)
     views = [features.whiten(bank.take(image_n, torch.full_like(image_n, view)).to(features_nd.device))
              for view in range(bank.n_views)]  # fmt: skip
