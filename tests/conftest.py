@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from nngcd.cli import main
+from nngcd.core.progress import Progress
 from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.split import Split
 
@@ -75,3 +76,24 @@ def image_folder(tmp_path, rng) -> Path:
         for i in range(6):
             paint(root / "_unlabelled" / f"{name}_{i}.png", colour)
     return root
+
+
+class StopAfter(Progress):
+    """Stands for a crash: raises after some epochs, when their checkpoint is written."""
+
+    def __init__(self, n_epochs):
+        self.left, self.stage = n_epochs, ""
+
+    def start(self, stage, total):
+        self.stage = stage
+
+    def advance(self, n=1, note=""):
+        if self.stage == "training":
+            self.left -= n
+            if self.left <= 0:
+                raise KeyboardInterrupt
+
+
+@pytest.fixture
+def stop_after() -> type[Progress]:
+    return StopAfter

@@ -23,6 +23,7 @@ from nngcd.evaluation import evaluate
 from nngcd.pipeline import discover, fit, prepare
 from nngcd.prediction import predict
 from nngcd.settings import resolve
+from nngcd.training.model import Model
 
 SMALL = {"n_hidden": 32, "n_projection": 16, "sparse_weight": 1e-6}
 
@@ -190,6 +191,24 @@ def test_images_end_to_end(image_folder, tmp_path, effort):
     assert (predicted.loc[same, "category"][results["label_given"].isna()] ==
             results["category"][results["label_given"].isna()]).all()  # fmt: skip
     assert predicted.loc["_unlabelled/broken.png", "status"] == "unreadable"
+
+
+def test_a_trained_block_with_whitened_features_is_resumed_and_loaded_to_the_bit(image_folder, tmp_path, stop_after):
+    split, _ = open_dataset(str(image_folder))
+    values = {"data": str(image_folder), "k": 3, "effort": "normal", "workers": 0, "image_size": 32, "loss": SMALL}
+    settings = resolve(values | {"training": {"epochs": 3, "batch_size": 12}})
+    assert settings.whitened_features
+    unbroken, run = fit(split, settings), RunFolder.create(tmp_path / "run")
+    with pytest.raises(KeyboardInterrupt):
+        fit(split, settings, run=run, progress=stop_after(1))
+    resumed = fit(split, settings, run=run)
+    assert len(run.read_metrics()) == 3
+    assert torch.equal(resumed.scores_nk, unbroken.scores_nk)
+    resumed.model.save(tmp_path / "model", resumed.categories)
+    loaded, _ = Model.load(tmp_path / "model")
+    images = torch.arange(2 * 3 * 32 * 32, dtype=torch.float32).reshape(2, 3, 32, 32) / 3000 - 1
+    ours, theirs = (model.backbone.tail(model.backbone.trunk(images)) for model in (resumed.model, loaded))
+    assert torch.equal(ours, theirs)
 
 
 def test_a_method_that_does_not_train_needs_the_centre_view_only(image_folder, tmp_path):

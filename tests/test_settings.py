@@ -167,6 +167,7 @@ def test_sizes_of_the_default_are_for_our_backbone_and_for_frozen_features():
 def test_what_the_default_adds_where_a_block_is_trained_is_for_our_backbone():
     ours, started = resolve({"effort": "normal"}), resolve({"effort": "normal", "init_from": "a run"})
     assert (ours.whitened_features, ours.views.per_image, ours.training.epochs) == (256, 4, 15)
+    assert ours.training.tail_learning_rate == 0.003
     assert (started.whitened_features, started.views.per_image, started.loss.n_hidden) == (None, 4, 2048)
     dino, plain = resolve({"effort": "normal", "backbone": "dino"}), resolve({"effort": "normal", "preset": "paper"})
     assert (dino.whitened_features, dino.views.per_image, dino.training.epochs) == (None, 10, 50)

@@ -10,7 +10,6 @@ import torch
 
 from nngcd.core.components import component_names, find_component
 from nngcd.core.config import build, field_docs, to_values
-from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.seeds import torch_generator
 from nngcd.datasets.arrays import from_arrays
@@ -135,28 +134,12 @@ def test_the_same_seed_gives_the_same_scores_and_another_seed_others(name, blob_
         assert not torch.equal(first.scores_nk, other.scores_nk)
 
 
-class StopAfter(Progress):
-    """Stands for a crash: raises after some epochs, when their checkpoint is written."""
-
-    def __init__(self, n_epochs):
-        self.left, self.stage = n_epochs, ""
-
-    def start(self, stage, total):
-        self.stage = stage
-
-    def advance(self, n=1, note=""):
-        if self.stage == "training":
-            self.left -= n
-            if self.left <= 0:
-                raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("name", each(trained(METHODS)))
 @pytest.mark.parametrize("n_epochs", [1, 6])
-def test_a_resumed_run_gives_the_scores_of_an_unbroken_one(name, n_epochs, blob_split, tmp_path):
+def test_a_resumed_run_gives_the_scores_of_an_unbroken_one(name, n_epochs, blob_split, tmp_path, stop_after):
     unbroken, run = fit(blob_split, settings(name)), RunFolder.create(tmp_path / "run")
     with pytest.raises(KeyboardInterrupt):
-        fit(blob_split, settings(name), run=run, progress=StopAfter(n_epochs))
+        fit(blob_split, settings(name), run=run, progress=stop_after(n_epochs))
     assert torch.equal(fit(blob_split, settings(name), run=run).scores_nk, unbroken.scores_nk)
 
 
