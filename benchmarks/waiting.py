@@ -38,7 +38,7 @@ def seconds_a_step() -> float:
     for step in range(N_STEPS + 2):
         if step == 2:
             started = time.perf_counter()
-        terms = learner(hidden, labels, Moment(0, 30, step, 1000))
+        terms = learner(hidden, labels, torch.arange(128), 128, Moment(0, 30, step, 1000))
         optimiser.zero_grad()
         torch.stack(list(terms.values())).sum().backward()
         optimiser.step()

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nngcd.core.config import read_yaml
+from nngcd.bench.tuning import possible_in, read_candidates
+from nngcd.core.config import merge, read_yaml
 from nngcd.datasets import digits
 
 CANDIDATES = """
@@ -53,8 +54,10 @@ def test_every_method_gets_every_candidate_and_the_choice_is_a_config(tune, tmp_
         best = hidden[hidden.index.str.startswith(method)].idxmax().removeprefix(f"{method}-")
         assert f"Chosen for {method}: {best}." in said
         chosen = read_yaml(tmp_path / "tune" / f"chosen-{method}.yaml")
-        assert chosen.pop("method") == method
-        assert chosen == read_yaml(tmp_path / "candidates.yaml")[best]
+        # With what all runs had, so that the file alone gives the settings that were tried.
+        assert {chosen.pop(name) for name in ("method", "preset", "effort")} == {method, "official", "quick"}
+        shared = {"image_size": 32, "loss": {"n_hidden": 32, "n_projection": 16}}
+        assert chosen == merge(shared, read_yaml(tmp_path / "candidates.yaml")[best])
 
 
 @pytest.mark.slow
@@ -96,6 +99,24 @@ def test_a_run_on_hidden_classes_has_the_labelled_images_only_and_can_be_scored_
     code, said, err = nngcd("report", run, "--out", tmp_path / "page.html")
     assert code == 0, err
     assert "12 thumbnails" in said
+
+
+def test_our_own_candidates_are_those_that_the_effort_can_have():
+    ours = read_candidates(None)
+    assert {*ours} - {*possible_in("normal", ours)} == {"two-sizes", "two-sizes-both", "three-sizes-both"}
+    assert possible_in("quick", ours) == ours
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::nngcd.core.errors.NngcdWarning")
+def test_a_candidate_that_the_network_cannot_have_does_not_stop_the_others(nngcd, tmp_path, cache):
+    code, said, err = nngcd(
+        "study", "tune", "digits", "--backbone", "test_vit", "--weights", "random", "--values", "as-is,two-sizes",
+        *SMALL[:1], "--workers", 0, "--seeds", "0", "--out", tmp_path / "tune", "--cache", cache,
+    )  # fmt: skip
+    assert code == 2
+    assert "Chosen for nngcd: as-is." in said
+    assert "failed: nngcd-two-sizes, seed 0: views.sizes" in err
 
 
 def test_mistakes_are_told_before_the_first_run(tune, nngcd, tmp_path):

@@ -54,6 +54,14 @@ def test_scikit_learn_conventions(fitted):
     assert copy.set_params(random_state=5).random_state == 5
 
 
+@pytest.mark.filterwarnings("ignore::nngcd.core.errors.NngcdWarning")
+def test_features_take_effort_quick_whatever_is_asked_and_one_of_them_is_enough(blobs):
+    features = blobs[0]
+    found = CategoryDiscovery(1, effort="normal").fit(features[:1])
+    assert found.model_.blueprint.effort == "quick"
+    assert found.labels_.tolist() == [0]
+
+
 def test_string_labels_and_every_way_to_say_unlabelled(blobs):
     features, labels, _ = blobs
     names = np.array(["ant", "bee", "cat"], dtype=object)

@@ -62,7 +62,7 @@ def test_the_run_folder_is_complete_and_describes_itself(blob_split, blobs, tmp_
     n_sorted = summary["n_unlabelled_known"] + summary["n_unlabelled_new"] + summary["n_unsure"]
     assert n_sorted == summary["n_unlabelled"] == 180
     # What was made of the features, not what was asked for: these have one size and 16 directions.
-    assert (summary["sizes"], summary["whitened_features"]) == (1, 16)
+    assert (summary["n_sizes"], summary["whitened_features"]) == (1, 16)
     assert read_json(run.environment)["split_hash"] == blob_split.fingerprint
     assert pd.read_parquet(run.manifest)["label_given"].notna().sum() == 60
     assert not run.checkpoint.exists()

@@ -167,12 +167,22 @@ def test_sizes_of_the_default_are_for_our_backbone_and_for_frozen_features():
 def test_what_the_default_adds_where_a_block_is_trained_is_for_our_backbone():
     ours, started = resolve({"effort": "normal"}), resolve({"effort": "normal", "init_from": "a run"})
     assert (ours.whitened_features, ours.views.per_image, ours.training.epochs) == (256, 4, 15)
-    assert ours.training.tail_learning_rate == 0.003
     assert (started.whitened_features, started.views.per_image, started.loss.n_hidden) == (None, 4, 2048)
     dino, plain = resolve({"effort": "normal", "backbone": "dino"}), resolve({"effort": "normal", "preset": "paper"})
     assert (dino.whitened_features, dino.views.per_image, dino.training.epochs) == (None, 10, 50)
     assert (dino.loss.n_hidden, dino.loss.entropy_memory, dino.loss.neighbour_weight) == (2048, 0.0, 0.0)
     assert (plain.whitened_features, plain.views.per_image, plain.training.epochs) == (None, 10, 50)
+
+
+def test_features_as_they_are_have_the_heads_and_the_schedule_of_other_presets():
+    plain = resolve({"effort": "normal", "whitened_features": None})
+    assert (plain.whitened_features, plain.training.epochs, plain.loss.n_hidden) == (None, 50, 2048)
+    assert plain.loss.neighbour_weight == resolve({"effort": "normal"}).loss.neighbour_weight > 0
+
+
+def test_what_other_recipes_say_of_an_effort_holds_for_every_backbone():
+    for backbone in ("efficientnet_lite0", "dino"):
+        assert resolve({"method": "sptnet", "effort": "normal", "backbone": backbone}).views.per_image == "online"
 
 
 def test_a_run_that_goes_on_from_another_has_no_whitened_features():

@@ -95,8 +95,9 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
             y: labels of any kind, with -1, None, NaN or "" for unlabelled; only with arrays.
         """
         split = _as_split(X, y)
+        effort = "quick" if split.images is None else self.effort
         values = {
-            "method": self.method, "preset": self.preset, "effort": self.effort, "k": self.n_categories,
+            "method": self.method, "preset": self.preset, "effort": effort, "k": self.n_categories,
             "backbone": self.backbone, "seed": self.random_state, "device": self.device,
         }  # fmt: skip
         further = self.settings or {}

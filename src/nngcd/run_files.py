@@ -131,7 +131,7 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
         "backbone": "features" if split.images is None else settings.backbone,
         "weights": settings.weights,
         # Of the model: features that are given have one size, and few images fewer directions than are asked for.
-        "sizes": len(fitted.model.blueprint.sizes),
+        "n_sizes": len(fitted.model.blueprint.sizes),
         "whitened_features": fitted.model.blueprint.whitened_features,
         "seed": settings.seed,
         "k": scores_nk.shape[1],

@@ -96,7 +96,7 @@ class Settings:
         if self.whitened_features is not None and self.whitened_features < 1:
             raise ConfigError("whitened_features", self.whitened_features, "must be at least 1")
         if self.views.sizes != (1.0,) and self.effort != "quick":
-            raise ConfigError("views.sizes", self.views.sizes, "are for frozen features: --effort quick")
+            raise ConfigError("views.sizes", list(self.views.sizes), "are for frozen features: --effort quick")
 
     @property
     def k_range(self) -> tuple[int, int] | None:
@@ -160,6 +160,8 @@ def _upgraded(values: config.Values) -> config.Values:
 
 def _suited(special: config.Values, chosen: config.Values) -> config.Values:
     """Return what a preset changes in an effort, less what is for other features than those of this run."""
+    if "whitened_features" not in special:
+        return special
     is_ours, is_started = chosen.get("backbone", OWN_BACKBONE) == OWN_BACKBONE, bool(chosen.get("init_from"))
     if not is_ours and chosen["effort"] != "quick":
         # How a trained block takes to it was measured with our own backbone only.
@@ -170,9 +172,10 @@ def _suited(special: config.Values, chosen: config.Values) -> config.Values:
     if "sizes" in special.get("views", {}) and (is_started or is_one_size or not is_ours):
         # Not every network takes images of any size, nor has every run seen them so.
         del special["views"]
-    if is_started and special.pop("whitened_features", None):
-        # Whitened features are made anew in every run, so that none can go on from another's; the other run's heads are
-        # as wide as those of the features as they are.
+    if is_started or chosen.get("whitened_features", special["whitened_features"]) is None:
+        # Whitened features are made anew in every run, so that none can go on from another's. Features as they are have
+        # the heads and the schedule of the other presets.
+        special = {name: value for name, value in special.items() if name not in ("whitened_features", "training")}
         loss.pop("n_hidden", None)
     return special | {"loss": loss}
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from nngcd.backbones import load_backbone
-from nngcd.backbones.backbone import Adapter, Backbone, frozen
+from nngcd.backbones.backbone import Adapter, Backbone, frozen, small_batches
 from nngcd.backbones.timm_models import split_timm
 from nngcd.core.errors import UserError
 from nngcd.views import Preprocessing
@@ -38,6 +38,14 @@ def test_the_trunk_never_learns_and_the_tail_stays_in_eval_mode():
     assert not hidden.requires_grad
     first, second = backbone.tail(hidden), backbone.tail(hidden)
     assert torch.equal(first, second) and first.requires_grad
+
+
+def test_only_maps_on_a_cpu_come_in_small_batches():
+    maps, tokens = torch.zeros(40, 4, 7, 7), torch.zeros(40, 5, 8)
+    assert [len(part) for part in small_batches(maps)] == [16, 16, 8]
+    assert small_batches(tokens) == (tokens,)
+    assert [part.shape for part in small_batches(maps[:0])] == [maps[:0].shape]
+    assert len(small_batches(maps.to("meta"))) == 1
 
 
 def test_sparse_weights_are_matrices_and_kernels_of_the_tail():

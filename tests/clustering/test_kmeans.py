@@ -283,7 +283,7 @@ def test_rows_are_not_copied_without_need():
     assert as_rows(x).data_ptr() == x.ctypes.data
 
 
-@pytest.mark.parametrize("n_moved", [0, 1, 6, 12])
+@pytest.mark.parametrize("n_moved", [0, 1, 4, 12])
 def test_comparing_only_with_centres_that_moved_changes_no_assignment(n_moved):
     # Small whole numbers: no product is rounded, and many centres are equally near, of which the first wins.
     rng = np.random.default_rng(n_moved)
@@ -291,8 +291,8 @@ def test_comparing_only_with_centres_that_moved_changes_no_assignment(n_moved):
     points = prepare(np.zeros((200, 4)), label_n, 64, ONE_PROCESS)
     points = points._replace(x_nd=torch.from_numpy(rng.integers(-3, 4, size=(200, 4))).double())
     first_rkd, moved_rkd = (torch.from_numpy(rng.integers(-3, 4, size=(2, 12, 4))).double() for _ in range(2))
-    is_moved_k = torch.from_numpy(rng.permutation(12) < n_moved)
-    after_rkd = torch.where(is_moved_k[:, None], moved_rkd, first_rkd)
+    is_moved_rk = torch.from_numpy(np.stack([rng.permutation(12) < n_moved for _ in range(2)]))
+    after_rkd = torch.where(is_moved_rk[..., None], moved_rkd, first_rkd)
     before = nearest_clusters(points, first_rkd, nowhere(points, first_rkd))
     after = nearest_clusters(points, after_rkd, before)
     for centres_rkd, found in ((first_rkd, before), (after_rkd, after)):

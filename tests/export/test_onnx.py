@@ -1,5 +1,6 @@
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -74,6 +75,21 @@ def test_images_go_in_as_they_are_and_the_preprocessing_is_described(nngcd, tmp_
     described = json.loads((tmp_path / "o" / "onnx" / "preprocessor.json").read_text())
     assert described["image_size"] == 32
     assert "centre" in " ".join(described["steps"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [{"sizes": (1.0, 1.5)}, {"effort": "normal", "tail_blocks": 1}])
+def test_whitened_features_of_several_sizes_or_of_a_trained_stage_go_along(nngcd, tmp_path, more):
+    plain = small_model("nngcd").blueprint
+    blueprint = replace(plain, whitened_features=8, **more)
+    model = Model.assemble(blueprint, build_backbone(blueprint, pretrained=False), seed=0)
+    run = finished_run(tmp_path / "run")
+    model.save(run.model, CATEGORIES)
+    code, _, err = nngcd("export", run.path, "--to", "onnx", "--out", tmp_path / "o")
+    assert code == 0, err
+    exported = tmp_path / "o" / "onnx" / "model.onnx"
+    # More images than a CPU takes at once, and another number than in the trace.
+    assert onnx_format.largest_difference(exported, model, onnx_format._examples(model, 19)) < 1e-4
 
 
 def test_a_model_that_differs_is_not_written(nngcd, tmp_path, monkeypatch):

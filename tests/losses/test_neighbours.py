@@ -28,6 +28,14 @@ def test_it_is_the_mean_over_views_and_images_in_a_slow_reference():
     assert found.item() == pytest.approx(total / 6, rel=1e-5)
 
 
+def test_an_image_without_neighbours_learns_nothing_from_them():
+    student = torch.ones(2, 1, 3, requires_grad=True)
+    loss = neighbour_cross_entropy(student, torch.zeros(1, 0, 3), **SHARP)
+    loss.backward()
+    assert loss.item() == 0
+    assert student.grad.abs().sum() == 0
+
+
 def test_no_gradient_flows_into_the_neighbours():
     student = torch.zeros(2, 1, 3, requires_grad=True)
     neighbours = torch.randn(1, 2, 3, requires_grad=True)

@@ -159,6 +159,17 @@ def test_neighbours_are_found_anew_now_and_then_kept_in_checkpoints_and_forgotte
     assert resumed.neighbours.index_nm.numel() == 0
 
 
+def test_a_batch_that_is_tried_twice_is_remembered_once(batch):
+    once, twice = (nngcd.Method(nngcd.Config(**SMALL, entropy_memory=0.9), make_task()) for _ in range(2))
+    once.loss(batch)
+    twice.loss(batch)  # memory ran out on the way back
+    assert twice.loss(batch)["mean_entropy"] == once.loss(batch)["mean_entropy"]
+    for method in (once, twice):
+        method.after_step(batch.moment)
+    assert torch.equal(once.mean_k, twice.mean_k)
+    assert once.mean_k.tolist() != [1 / 5] * 5
+
+
 def test_the_learning_rate_of_the_prototypes_holds_their_length_through_training(batch):
     method = nngcd.Method(nngcd.Config(**SMALL, prototype_learning_rate=4.0), make_task())
     optimiser = torch.optim.SGD(method.prototypes.parameters(), 1.0)

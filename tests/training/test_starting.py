@@ -54,7 +54,7 @@ def test_another_method_takes_what_it_has_too(first, blob_split):
 
 
 def test_a_head_of_another_shape_is_named(first, blob_split):
-    with pytest.warns(NngcdWarning, match=r"the projection of .*first has another shape and begins anew.*n_hidden"):
+    with pytest.warns(NngcdWarning, match=r"these of .*first have another shape and begin anew: projection.*n_hidden"):
         fit(blob_split, still(first, loss=SMALL | {"n_hidden": SMALL["n_hidden"] + 1}))
 
 

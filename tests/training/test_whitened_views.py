@@ -9,11 +9,13 @@ import torch.nn.functional as F
 from torch import nn
 
 from nngcd.backbones.features import feature_backbone
+from nngcd.backbones.whitened import whitened
 from nngcd.clustering.whitening import whitened_within_classes, whitening
 from nngcd.core.errors import ConfigError
 from nngcd.pipeline import prepare
 from nngcd.settings import resolve
 from nngcd.training.bank import MemoryBank
+from nngcd.training.learner import Learner
 from nngcd.training.whitened_views import whitened_views
 
 
@@ -78,6 +80,7 @@ def test_features_of_a_trained_tail_are_whitened_at_its_end(views):
     bank = MemoryBank(views)
     features = cut.tail(views[:, 0]).detach()
     result, mapped = whitened_views(cut, bank, features, LABELS, 4)
+    assert result.tail_learning_rate == pytest.approx(0.03 * cut.tail_learning_rate)
     # The views are still what the trunk makes of them; the tail learns through the map.
     assert mapped is bank
     mean, map_ = whitening(features, LABELS, 4)
@@ -86,9 +89,22 @@ def test_features_of_a_trained_tail_are_whitened_at_its_end(views):
     torch.testing.assert_close(found.double(), expected, atol=1e-4, rtol=1e-4)
     found[:, 0].sum().backward()
     assert {name: p.grad.abs().sum() > 0 for name, p in result.tail.named_parameters()} == {
-        "network.network.weight": True,
-        "network.network.bias": True,
+        f"network.{name}": True for name in ("0.network.weight", "0.network.bias", "1.weight", "1.bias")
     }
+
+
+def test_an_adapter_behind_a_trained_tail_learns_as_fast_as_the_heads():
+    cut = dataclasses.replace(feature_backbone(6), split=lambda _: (nn.Identity(), nn.Linear(6, 6)))
+    method = torch.nn.Module()
+    method.averages_tail, method.head = False, nn.Linear(4, 2)
+    (stage, slow), (adapter, fast), (heads, full) = Learner(
+        whitened(cut, 4).tail, method, tail_learning_rate=0.1
+    ).rates()
+    assert [tuple(p.shape) for p in (*stage, *adapter, *heads)] == [(6, 6), (6,), (4, 4), (4,), (2, 4), (2,)]
+    assert (slow, fast, full) == (0.1, 1.0, 1.0)
+    # Where it is all that is trained, the rate of the tail is its own.
+    (stage, _), (adapter, rate), _ = Learner(feature_backbone(6).tail, method, tail_learning_rate=0.5).rates()
+    assert (len(stage), len(adapter), rate) == (0, 2, 0.5)
 
 
 def test_fewer_than_one_direction_are_refused():

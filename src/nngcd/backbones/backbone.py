@@ -20,6 +20,11 @@ from nngcd.views import Preprocessing
 # interleaved runs: 69 images/s in batches of 8, 38 in batches of 16, 31 in batches of 64.
 CPU_BATCH = 8
 
+# Maps per pass of a trained stage on a CPU. Measured on two idle cores with the last stage of efficientnet_lite0, 256
+# maps, forward and backward, fastest of 4 interleaved runs: 1.18 s at once, 0.80 in batches of 64, 0.69 in batches of
+# 16, 0.75 in batches of 8 (benchmarks/stage.py).
+CPU_MAPS = 16
+
 # Squared length of the features of effort quick.
 QUICK_SQUARED_LENGTH = 20
 
@@ -130,6 +135,12 @@ class Tail(nn.Module):
         """Stay in eval mode."""
         super().train(False)
         return self
+
+
+def small_batches(hidden: Tensor) -> tuple[Tensor, ...]:
+    """Return hidden states for a tail in batches that suit the machine: a CPU's cache holds few maps of a CNN."""
+    is_maps_on_cpu = hidden.ndim == 4 and hidden.device.type == "cpu"
+    return torch.split(hidden, CPU_MAPS) if is_maps_on_cpu else (hidden,)
 
 
 class ScaledFeatures(nn.Module):

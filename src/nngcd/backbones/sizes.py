@@ -65,8 +65,10 @@ def with_sizes(backbone: Backbone, sizes: Sequence[float]) -> Backbone:
         with torch.no_grad():
             for side in sides:
                 backbone.network(torch.zeros(1, 3, side, side))
+    except torch.OutOfMemoryError:
+        raise
     except (AssertionError, RuntimeError) as error:
-        reason = f"{backbone.name} takes images of {own} pixels only; leave them out (--set views.sizes=[1])"
+        reason = f"{backbone.name} takes images of {own} pixels only; leave them out (--set 'views.sizes=[1]')"
         raise ConfigError("views.sizes", list(sizes), reason) from error
 
     def split(network: nn.Module) -> tuple[nn.Module, nn.Module]:

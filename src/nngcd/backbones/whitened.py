@@ -12,6 +12,10 @@ from torch import Tensor, nn
 from nngcd.backbones.backbone import QUICK_SQUARED_LENGTH, Adapter, Backbone
 from nngcd.backbones.sizes import mean_look
 
+WHITENED_RATE = 0.03
+"""Whitened features follow every step of a trained tail before them, so it learns this much slower than without. On a
+folder of few images the tail's own rate made all features alike."""
+
 
 class WhitenedFeatures(nn.Module):
     """A network's unit features less their mean, mapped to fewer directions, at the length of effort quick."""
@@ -40,19 +44,22 @@ class WhitenedFeatures(nn.Module):
 def whitened(backbone: Backbone, n_directions: int) -> Backbone:
     """Return a backbone with `n_directions` features; what they are is for its `WhitenedFeatures` to be told.
 
-    Frozen features are whitened at the end of the trunk, and an adapter follows; those of a trained tail at its end.
+    Frozen features are whitened at the end of the trunk, those of a trained tail behind it; in both an adapter follows.
     """
+    trunk, tail = backbone.trunk.network, backbone.tail.network
+    is_frozen = any(isinstance(part, Adapter) for part in tail.modules())
+    n_features = backbone.n_features
 
-    def split(network: nn.Module) -> tuple[nn.Module, nn.Module]:
-        trunk, tail = backbone.trunk.network, backbone.tail.network
-        if any(isinstance(part, Adapter) for part in tail.modules()):
-            return WhitenedFeatures(trunk, backbone.n_features, n_directions), Adapter(n_directions)
-        return trunk, WhitenedFeatures(tail, backbone.n_features, n_directions)
+    def split(_: nn.Module) -> tuple[nn.Module, nn.Module]:
+        if is_frozen:
+            return WhitenedFeatures(trunk, n_features, n_directions), Adapter(n_directions)
+        return trunk, nn.Sequential(WhitenedFeatures(tail, n_features, n_directions), Adapter(n_directions))
 
-    return replace(backbone, split=split, n_features=n_directions)
+    rate = backbone.tail_learning_rate * (1 if is_frozen else WHITENED_RATE)
+    return replace(backbone, split=split, n_features=n_directions, tail_learning_rate=rate)
 
 
 def whitening_part(backbone: Backbone) -> WhitenedFeatures:
     """Return the part of a `whitened` backbone that is to be told the directions."""
-    parts = (backbone.trunk.network, backbone.tail.network)
+    parts = (*backbone.trunk.modules(), *backbone.tail.modules())
     return next(part for part in parts if isinstance(part, WhitenedFeatures))

@@ -55,7 +55,7 @@ def _feature_lines(summaries: Sequence[Summary]) -> list[str]:
 
 def _made_of_features(summary: Summary) -> str:
     """Return what was made of the frozen features, in words; nothing of the plain ones. Older runs do not say."""
-    sizes, directions = summary.get("sizes", 1), summary.get("whitened_features")
+    sizes, directions = summary.get("n_sizes", 1), summary.get("whitened_features")
     words = [f"the mean of {sizes} sizes"] * (sizes > 1) + [f"{directions} whitened directions"] * bool(directions)
     return " and ".join(words)
 

@@ -22,9 +22,12 @@ from nngcd.bench.tables import Report
 from nngcd.core.config import merge, read_yaml
 from nngcd.core.errors import ConfigError, did_you_mean
 from nngcd.datasets.hiding import LABELS_HIDDEN
+from nngcd.settings import OF_THE_MACHINE
 
 HIDDEN_SHARE = 0.5
 """Of the labelled classes, as about half of the classes of most benchmarks are new; two folds hide each class once."""
+OF_THE_DATA = ("data", "dataset", "k", "seed", "reading")
+"""Settings of a run that are no choice: other data have others."""
 PARTS = ("All", "Old", "New")
 
 
@@ -54,6 +57,15 @@ def read_candidates(path: Path | None) -> dict[str, dict[str, Any]]:
     return candidates
 
 
+def possible_in(effort: str, candidates: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the candidates that an effort can have: several sizes are for frozen features."""
+    return {
+        name: values
+        for name, values in candidates.items()
+        if effort == "quick" or "sizes" not in (values.get("views") or {})
+    }
+
+
 def tuning_variants(
     methods: Sequence[str], candidates: Mapping[str, Mapping[str, Any]], names: Sequence[str] | None
 ) -> list[Variant]:
@@ -72,7 +84,7 @@ def tuning_variants(
     ]
 
 
-def choose(variants: Sequence[Variant], proxy: Mapping[str, Row]) -> list[Choice]:
+def choose(variants: Sequence[Variant], proxy: Mapping[str, Row], shared: Mapping[str, Any]) -> list[Choice]:
     """Return the best candidate of each method by the mean over folds of All; of equal ones the first.
 
     One that failed in a fold comes after those that did not: folds are not equally hard, and it lacks one.
@@ -80,6 +92,7 @@ def choose(variants: Sequence[Variant], proxy: Mapping[str, Row]) -> list[Choice
     Args:
         variants: all candidates of all methods.
         proxy: their rows on hidden classes by name. Nothing else is looked at.
+        shared: the settings that all runs had, which are a part of what was chosen.
     """
     best: dict[str, Variant] = {}
     for variant in variants:
@@ -88,7 +101,10 @@ def choose(variants: Sequence[Variant], proxy: Mapping[str, Row]) -> list[Choice
             continue
         if method not in best or _merit(proxy[variant.name]) > _merit(proxy[best[method].name]):
             best[method] = variant
-    return [Choice(method, one.name.removeprefix(f"{method}-"), one.values) for method, one in best.items()]
+    common = {name: value for name, value in shared.items() if name not in (*OF_THE_DATA, *OF_THE_MACHINE)}
+    return [
+        Choice(method, one.name.removeprefix(f"{method}-"), merge(common, one.values)) for method, one in best.items()
+    ]
 
 
 def rank_correlation(proxy: Mapping[str, Row], final: Mapping[str, Row]) -> float:
@@ -123,7 +139,8 @@ def tuning_report(
             f"Rank correlation (Spearman) of hidden and real All over {len(set(proxy) & set(final))} candidates: "
             f"{rank_correlation(proxy, final):.2f}. The choice was made before, by hidden All only."
         )
-    return Report(f"Tuning on {dataset}: {len(proxy)} candidates on hidden labelled classes", head, lines, notes)
+    count = f"{len(proxy)} candidate{'s' * (len(proxy) > 1)}"
+    return Report(f"Tuning on {dataset}: {count} on hidden labelled classes", head, lines, notes)
 
 
 def in_miniature(real: Cell) -> Variant:

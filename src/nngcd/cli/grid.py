@@ -149,7 +149,8 @@ def do_grid(cells: Sequence[Cell], *, cache: Path | None, is_quiet: bool) -> Don
                     cache=cache,
                     is_quiet=is_quiet,
                 )
-            except (TrainingError, ResourceError) as error:
+            # A setting that one network or method cannot have may be right for the others of the grid.
+            except (TrainingError, ResourceError, ConfigError) as error:
                 done.failures.append((cell, error))
             else:
                 done.runs.append((cell, read_summary(cell)))

@@ -11,6 +11,7 @@ from nngcd.bench.tuning import (
     Choice,
     choose,
     in_miniature,
+    possible_in,
     read_candidates,
     tuning_protocol,
     tuning_report,
@@ -27,13 +28,16 @@ def tune(asked: grid.Asked, methods: Sequence[str], candidates: Path | None, *, 
     The seeds are the folds of hidden classes, and those of the real task.
     """
     names = None if asked.values is None else grid.names_of(asked.values, "--values")
-    variants = tuning_variants(methods, read_candidates(candidates), names)
+    offered = read_candidates(candidates)
+    if candidates is None and names is None:
+        offered = possible_in(asked.shared["effort"], offered)
+    variants = tuning_variants(methods, offered, names)
     real_cells = make_grid(variants, asked.seeds, asked.shared, asked.out / "real", is_smoke=asked.is_smoke)
     cells = [cell for real in real_cells for cell in _miniature(asked, real)]
     cache = asked.cache or asked.out.parent / ".nngcd-cache"
     hidden = grid.do_grid(cells, cache=cache, is_quiet=asked.is_quiet)
     proxy = _rows(hidden)
-    choices = choose(variants, proxy)
+    choices = choose(variants, proxy, asked.shared)
     files = [asked.out / f"chosen-{choice.method}.yaml" for choice in choices]
     for path, choice in zip(files, choices, strict=True):
         write_yaml(path, dict(choice.settings))

@@ -104,6 +104,7 @@ class Method(BaseMethod):
         )
         self.neighbours = Neighbours(config.n_neighbours) if config.neighbour_weight > 0 else None
         self.mean_k: Tensor | None
+        self._next_mean_k: Tensor | None = None
         uniform_k = torch.full((task.n_clusters,), 1 / task.n_clusters)
         self.register_buffer("mean_k", uniform_k if config.entropy_memory else None)
 
@@ -164,7 +165,8 @@ class Method(BaseMethod):
         c = self.config
         if self.mean_k is None:
             return mean_entropy_gap(logits_vbk, temperature=c.student_temperature)
-        gap, self.mean_k = remembered_entropy_gap(
+        # Remembered once the step is made: a batch that does not fit into memory is tried again.
+        gap, self._next_mean_k = remembered_entropy_gap(
             logits_vbk, self.mean_k, memory=c.entropy_memory, temperature=c.student_temperature
         )
         return gap
@@ -178,8 +180,10 @@ class Method(BaseMethod):
         }
 
     def after_step(self, moment: Moment) -> None:
-        """Hold the length of the prototypes where their learning rate is set."""
+        """Hold the length of the prototypes where their learning rate is set, and remember the batch's predictions."""
         self.prototypes.hold_length()
+        if self._next_mean_k is not None:
+            self.mean_k, self._next_mean_k = self._next_mean_k, None
 
     def settle(self, overview: Overview) -> None:
         """Let go of the training images."""

@@ -8,7 +8,7 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from nngcd.backbones.backbone import CPU_BATCH, Backbone
+from nngcd.backbones.backbone import CPU_BATCH, Backbone, small_batches
 from nngcd.core.progress import Progress
 from nngcd.datasets.split import Images
 from nngcd.loading import ViewDataset, view_loader
@@ -50,4 +50,5 @@ def centre_features(
 def run_tail(backbone: Backbone, hidden_n: Tensor) -> Tensor:
     """Return features_nd of hidden states, computed in pieces."""
     device = next(backbone.tail.parameters()).device
-    return torch.cat([backbone.tail(part.float().to(device)) for part in torch.split(hidden_n, ACCELERATOR_BATCH)])
+    pieces = (piece.to(device) for piece in torch.split(hidden_n, ACCELERATOR_BATCH))
+    return torch.cat([backbone.tail(part.float()) for piece in pieces for part in small_batches(piece)])

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from nngcd.backbones.backbone import Adapter, small_batches
 from nngcd.core import processes
 from nngcd.methods.contract import BaseMethod, Batch, Moment
 
@@ -25,6 +26,17 @@ class Learner(nn.Module):
         self.tail = tail
         self.method = method
         self.teacher_tail = deepcopy(tail).requires_grad_(False) if method.averages_tail else None
+
+    def rates(self) -> list[tuple[list[nn.Parameter], float]]:
+        """Return what is trained, with the fraction of the learning rate it has.
+
+        An adapter that follows a trained stage is no part of the network: it learns as fast as the heads.
+        """
+        adapter = [p for part in self.tail.modules() if isinstance(part, Adapter) for p in part.parameters()]
+        stage = [p for p in self.tail.parameters() if all(p is not other for other in adapter)]
+        # In effort quick the adapter is the whole tail, so that a rate of the tail is meant for it.
+        parts = [(stage, self.tail_learning_rate), (adapter, 1.0 if stage else self.tail_learning_rate)]
+        return [*parts, ([*self.method.parameters()], 1.0)]
 
     def forward(
         self, hidden_vb: Tensor, labels_b: Tensor, image_b: Tensor, n_images: int, moment: Moment
@@ -46,8 +58,11 @@ class Learner(nn.Module):
 
     def _features(self, tail: nn.Module, hidden_vb: Tensor, n_images: int) -> Tensor:
         """Return features_vbd of the whole batch, of which this process has the hidden states of its share."""
-        pieces = hidden_vb.flatten(0, 1).tensor_split(self.n_pieces)
-        parts = [tail(pieces[0].float())] if len(pieces) == 1 else [_recomputed(tail, piece) for piece in pieces]
+        hidden_m = hidden_vb.flatten(0, 1)
+        if self.n_pieces == 1:
+            parts = [tail(part.float()) for part in small_batches(hidden_m)]
+        else:
+            parts = [_recomputed(tail, piece) for piece in hidden_m.tensor_split(self.n_pieces)]
         features_bvd = torch.unflatten(torch.cat(parts).float(), 0, hidden_vb.shape[:2]).transpose(0, 1)
         return processes.gather(features_bvd, n_images).transpose(0, 1)
 

@@ -38,7 +38,8 @@ class Config:
     learning_rate: float = 0.1
     """Start of the cosine schedule."""
     tail_learning_rate: float | None = None
-    """Learning rate of the backbone's tail as a fraction of the heads'; when absent, the backbone's own (CNNs: 0.1)."""
+    """Learning rate of the backbone's tail as a fraction of the heads'; when absent, the backbone's own (CNNs: 0.1,
+    before whitened features 0.003)."""
     final_learning_rate: float = 1e-3
     """End of the schedule, as a fraction of its start."""
     momentum: float = 0.9
@@ -171,8 +172,8 @@ def _stop_unless_finite(values: dict[str, float], moment: Moment) -> None:
 def _parameter_groups(learner: Learner, config: Config) -> list[dict[str, Any]]:
     """Return four groups: tail or heads, each with its own learning rate, and matrices, which decay, or vectors."""
     groups = []
-    for module, rate in ((learner.tail, learner.tail_learning_rate), (learner.method, 1.0)):
-        trained = [p for p in module.parameters() if p.requires_grad]
+    for parameters, rate in learner.rates():
+        trained = [p for p in parameters if p.requires_grad]
         matrices, vectors = [p for p in trained if p.ndim >= 2], [p for p in trained if p.ndim < 2]
         groups.append({"params": matrices, "weight_decay": config.weight_decay, "rate": rate})
         groups.append({"params": vectors, "weight_decay": 0.0, "rate": rate})

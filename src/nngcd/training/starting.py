@@ -26,6 +26,8 @@ SAME = {
 }
 """What both runs must have in common, so that their tensors mean the same, and how this run gets what the other has."""
 
+ONE_SIZE = " and --set 'views.sizes=[1]'"
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -64,15 +66,15 @@ class Start:
         if theirs.whitened_features:
             self._refuse(
                 "its features are whitened, and these are made anew in every run; fit it with --set "
-                "whitened_features=null and --set views.sizes=[1], or start from another run"
+                f"whitened_features=null{ONE_SIZE if len(theirs.sizes) > 1 else ''}, or start from another run"
             )
         if blueprint.whitened_features:
             self._refuse("whitened features are made anew in every run; leave out whitened_features")
         for name, way in SAME.items():
             if (its := getattr(theirs, name)) != (ours := getattr(blueprint, name)):
                 # There is no flag for the image size of the backbone itself.
-                said = list(its) if isinstance(its, tuple) else its
-                start = "start" if its is None else f"start with {way.format(said)}, or"
+                its, ours = (list(value) if isinstance(value, tuple) else value for value in (its, ours))
+                start = "start" if its is None else f"start with {way.format(its)}, or"
                 self._refuse(f"its {name} is {its}, this run's is {ours}; {start} from another run")
         if self.class_names != split.class_names:
             others = sorted({*self.class_names} ^ {*split.class_names})
@@ -93,7 +95,7 @@ class Start:
             warnings.warn(f"--init-from: {what}; only its features are taken over.", NngcdWarning, stacklevel=2)
         left = {name.split(".")[0] for name, _ in method.named_parameters() if name in theirs.keys() - shared.keys()}
         if shared and left:
-            what = f"the {' and '.join(sorted(left))} of {self.path} has another shape and begins anew"
+            what = f"these of {self.path} have another shape and begin anew: {', '.join(sorted(left))}"
             way = "give this run the loss settings of that one to take over all (loss.n_hidden)"
             warnings.warn(f"--init-from: {what}; {way}.", NngcdWarning, stacklevel=2)
         method.load_state_dict(own | shared)

@@ -33,7 +33,7 @@ def whitened_views(
     features = whitening_part(result)
     features.mean_d, features.map_de = mean_d.float(), map_de.float()
     move(result, features_nd.device)
-    if bank is None or features is result.tail.network:
+    if bank is None or features in result.tail.modules():
         return result, bank
     image_n = torch.arange(n)
     views = [features.whiten(bank.take(image_n, torch.full_like(image_n, view)).to(features_nd.device))
