@@ -14,6 +14,7 @@ from nngcd.core.errors import ConfigError
 from nngcd.pipeline import prepare
 from nngcd.settings import resolve
 from nngcd.training.bank import MemoryBank
+from nngcd.training.model import move
 from nngcd.training.whitened_views import whitened_views
 
 
@@ -64,6 +65,16 @@ def test_views_and_later_images_go_the_same_way(views):
     assert torch.allclose(mapped.hidden_nv.norm(dim=-1), torch.full((40, 3), 20**0.5))
     # The adapter starts as the identity of the new features.
     assert torch.equal(result.tail(mapped.hidden_nv[0]), mapped.hidden_nv[0])
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_the_trunk_computes_in_what_it_computed_in(views, precision):
+    backbone = move(feature_backbone(6), torch.device("cpu"), precision)
+    result, _ = whitened_views(backbone, None, views[:, 0], LABELS, 4)
+    assert result.trunk.precision == precision
+    # Online views are whitened within the trunk: all digits count there, as for kept views.
+    whole = move(result, torch.device("cpu"), "32-true").trunk(views[:, 0])
+    torch.testing.assert_close(move(result, torch.device("cpu"), precision).trunk(views[:, 0]), whole)
 
 
 def test_there_are_no_more_directions_than_images(views):

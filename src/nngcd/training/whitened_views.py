@@ -32,7 +32,7 @@ def whitened_views(
     result = whitened(backbone, n_directions)
     features = whitening_part(result)
     features.mean_d, features.map_de = mean_d.float(), map_de.float()
-    move(result, features_nd.device)
+    move(result, features_nd.device, backbone.trunk.precision)
     if bank is None or features is result.tail.network:
         return result, bank
     image_n = torch.arange(n)
