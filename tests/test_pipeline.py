@@ -20,7 +20,7 @@ from nngcd.datasets import open_dataset, open_images
 from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.split import Truth
 from nngcd.evaluation import evaluate
-from nngcd.pipeline import discover, fit, prepare
+from nngcd.pipeline import discover, fit, fit_job, prepare
 from nngcd.prediction import predict
 from nngcd.settings import resolve
 from nngcd.training.model import Model
@@ -209,6 +209,22 @@ def test_a_trained_block_with_whitened_features_is_resumed_and_loaded_to_the_bit
     images = torch.arange(2 * 3 * 32 * 32, dtype=torch.float32).reshape(2, 3, 32, 32) / 3000 - 1
     ours, theirs = (model.backbone.tail(model.backbone.trunk(images)) for model in (resumed.model, loaded))
     assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize(("effort", "precision"), [("quick", "32-true"), ("normal", "bf16-mixed")])
+def test_online_views_with_whitened_features_end_to_end(image_folder, tmp_path, effort, precision):
+    """No view is kept: those drawn in every epoch are whitened, and the trunk computes in what was asked for."""
+    split, _ = open_dataset(str(image_folder))
+    values = {"data": str(image_folder), "k": 3, "effort": effort, "workers": 0, "image_size": 32, "loss": SMALL}
+    online = {"views": {"per_image": "online"}, "precision": precision, "training": {"epochs": 2, "batch_size": 12}}
+    job = prepare(split, resolve(values | online | {"whitened_features": 8}))
+    found = fit_job(job, run=None, cache=tmp_path / "cache", progress=Progress())
+    assert not list(tmp_path.rglob("*.npy"))
+    assert found.model.backbone.trunk.precision == job.backbone.trunk.precision == precision
+    assert found.features_nd.shape == (len(split), 8)
+    category_n = np.array(found.categories)[found.scores_nk.argmax(-1)]
+    for colour in split.class_names:
+        assert set(category_n[split.table["file_name"].str.contains(colour)]) == {colour}
 
 
 def test_a_method_that_does_not_train_needs_the_centre_view_only(image_folder, tmp_path):

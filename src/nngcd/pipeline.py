@@ -175,8 +175,10 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
 
     k, estimate = number_of_categories(job, bank, run=run, progress=progress)
     if settings.whitened_features:
-        features_nd = centre_view_features(job, bank, progress)
-        backbone, bank = whitened_views(job.backbone, bank, features_nd, split.labels, settings.whitened_features)
+        # No name is given to the features as they were: they are several times larger, and would stay until the end.
+        backbone, bank = whitened_views(
+            job.backbone, bank, centre_view_features(job, bank, progress), split.labels, settings.whitened_features
+        )
         blueprint = dataclasses.replace(job.blueprint, whitened_features=backbone.n_features)
         job = dataclasses.replace(job, backbone=backbone, blueprint=blueprint)
     _LOG.info("K = %d, method %s, backbone %s, device %s", k, settings.method, job.backbone.name, device)

@@ -3,14 +3,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
+from sklearn.covariance import ledoit_wolf
 
-from nngcd.clustering.points import ONE_PROCESS, prepare
-from nngcd.clustering.semi_supervised_kmeans import class_means
+from nngcd.clustering import points as rows
+from nngcd.clustering.points import ONE_PROCESS, UnitRows, prepare
 from nngcd.clustering.whitening import (
     MAX_FEATURES,
+    Rest,
     main_directions,
+    shrunk_covariance,
     whitened_points,
     whitened_within_classes,
+    whitening,
     whitening_map,
 )
 from nngcd.core.errors import DataError
@@ -33,8 +38,7 @@ def covariance_within(x, labels):
 def test_covariance_within_classes_becomes_the_identity():
     x, truth = elongated_classes()
     labels = np.where(truth < 4, truth, -1)
-    main = main_directions(x)
-    white = (main @ whitening_map(main, labels)).numpy()
+    white = (main_directions(x) @ whitening_map(UnitRows.of(x, labels), 6)).numpy()
     # The shrinkage takes up to a tenth off the smallest variances; what is left has no correlations.
     np.testing.assert_allclose(covariance_within(white, labels), np.eye(6), atol=0.1)
     of_new_classes = covariance_within(white, np.where(truth < 4, -1, truth))
@@ -45,7 +49,7 @@ def test_map_by_hand():
     # Two classes, each of two rows 2 apart in one of the two features: both variances are (1 + 1) / 4 and nothing is
     # shrunk, so that every row is multiplied by the root of 2.
     x = torch.tensor([[1.0, 0], [-1, 0], [5, 1], [5, -1]], dtype=torch.float64)
-    map_ = whitening_map(x, np.array([0, 0, 1, 1])).numpy()
+    map_ = whitening_map(prepare(x, torch.tensor([0, 0, 1, 1]), 64, ONE_PROCESS), 2).numpy()
     np.testing.assert_allclose(map_ @ map_.T, 2 * np.eye(2), atol=1e-12)
 
 
@@ -92,7 +96,7 @@ def test_nan_is_named():
 
 def points_whitened(x, labels, shards=ONE_PROCESS):
     points = prepare(x, torch.as_tensor(labels), 64, shards)
-    white = whitened_points(points, class_means(points))
+    white = whitened_points(points)
     return None if white is None else white.x_nd + white.mean_d
 
 
@@ -109,6 +113,49 @@ def test_points_are_whitened_as_unit_features_are_and_in_shards_too(in_threads, 
     torch.testing.assert_close(shards @ shards.T, one @ one.T, atol=1e-9, rtol=0)
 
 
-@pytest.mark.parametrize("labels", [[-1] * 6, [0, 0, 0, -1, -1, -1], [0, 1, 2, -1, -1, -1]])
-def test_points_with_too_few_labels_are_not_whitened(labels):
-    assert points_whitened(np.random.default_rng(0).normal(size=(6, 4)), labels) is None
+@pytest.mark.parametrize(
+    "labels", [[-1] * 6, [0, 0, 0, -1, -1, -1], [0, 1, 2, -1, -1, -1], [0, 0, 0, 0, 0, 1], [0, 1, 1, 1, 1, 1]]
+)
+@pytest.mark.parametrize("n_features", [4, MAX_FEATURES + 1])
+def test_points_with_too_few_labels_are_not_whitened(labels, n_features, in_threads):
+    x = np.random.default_rng(0).normal(size=(6, n_features))
+    assert points_whitened(x, labels) is None
+    assert in_threads(points_whitened, 2, x, np.array(labels)) == [None, None]
+
+
+def test_a_class_may_have_its_two_rows_in_two_shards(in_threads):
+    x, labels = np.random.default_rng(0).normal(size=(6, 4)), np.array([0, 1, -1, -1, 0, 1])
+    assert all(white is not None for white in in_threads(points_whitened, 2, x, labels))
+
+
+def test_too_few_labels_are_found_out_before_the_long_work(monkeypatch):
+    monkeypatch.setattr(torch.linalg, "eigh", None)
+    assert points_whitened(np.random.default_rng(0).normal(size=(6, MAX_FEATURES + 1)), [0, 0, 0, 0, 0, 1]) is None
+
+
+@pytest.mark.parametrize("n_directions", [4, 6])
+def test_rows_are_read_a_block_at_a_time_and_blocks_change_nothing(monkeypatch, n_directions):
+    x, truth = elongated_classes(n_images=60)
+    labels = np.where((truth < 4) & (np.arange(len(truth)) % 2 == 0), truth, -1)
+    (mean, map_), main, white = (
+        whitening(x, labels, n_directions),
+        main_directions(x),
+        whitened_within_classes(x, labels),
+    )
+    asked, normalise = [], F.normalize
+    monkeypatch.setattr(rows, "UNIT_BLOCK", 7)
+    monkeypatch.setattr(F, "normalize", lambda table, **more: asked.append(len(table)) or normalise(table, **more))
+    for found, expected in zip(whitening(x, labels, n_directions), (mean, map_), strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
+    torch.testing.assert_close(main_directions(x), main, atol=1e-12, rtol=0)
+    torch.testing.assert_close(whitened_within_classes(x, labels), white, atol=1e-6, rtol=0)
+    assert max(asked) == 7
+
+
+@pytest.mark.parametrize("shape", [(5, 9), (40, 6), (300, 4), (30, 1)])
+def test_the_covariance_is_shrunk_as_scikit_learn_does_it(shape):
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=shape) * np.arange(1, shape[1] + 1))
+    rest = Rest(x.T @ x, float(x.square().sum(1).square().sum()), len(x))
+    expected, share = ledoit_wolf(x.numpy(), assume_centered=True)
+    assert shape[1] == 1 or 0 < share < 1
+    np.testing.assert_allclose(shrunk_covariance(rest).numpy(), expected, rtol=1e-12, atol=1e-12)

@@ -17,12 +17,12 @@ from nngcd.training.model import Blueprint, Model, build_backbone
 from nngcd.views import Preprocessing
 
 
-def small_model(method, *, n_features=None, backbone="resnet10t"):
+def small_model(method, *, n_features=None, backbone="resnet10t", **more):
     loss = config.to_values(find_component("nngcd.methods", method, "Method").Config(
         **({"n_hidden": 8, "n_projection": 4} if method != "kmeans" else {})))  # fmt: skip
     blueprint = Blueprint(
         backbone=backbone, effort="quick", tail_blocks=1, image_size=32, method=method, loss=loss,
-        n_features=n_features, n_clusters=len(CATEGORIES), n_old=2,
+        n_features=n_features, n_clusters=len(CATEGORIES), n_old=2, **more,
     )  # fmt: skip
     return Model.assemble(blueprint, build_backbone(blueprint, pretrained=False), seed=0)
 
@@ -33,7 +33,7 @@ def session_of(path):
 
 
 def test_the_whole_model_runs_without_torch_and_gives_the_same_for_any_batch(nngcd, tmp_path):
-    model = small_model("nngcd", n_features=6)
+    model = small_model("nngcd", n_features=6, whitened_features=4)
     run = finished_run(tmp_path / "run")
     model.save(run.model, CATEGORIES)
     review = Review(run)

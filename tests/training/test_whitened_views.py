@@ -1,6 +1,7 @@
 """Whitened features: learnt from labels, kept in the model, and the same for images that come later."""
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from nngcd import training
 from nngcd.backbones.features import feature_backbone
 from nngcd.backbones.whitened import whitened
 from nngcd.clustering.whitening import whitened_within_classes, whitening
@@ -16,6 +18,7 @@ from nngcd.pipeline import prepare
 from nngcd.settings import resolve
 from nngcd.training.bank import MemoryBank
 from nngcd.training.learner import Learner
+from nngcd.training.model import move
 from nngcd.training.whitened_views import whitened_views
 
 
@@ -66,6 +69,37 @@ def test_views_and_later_images_go_the_same_way(views):
     assert torch.allclose(mapped.hidden_nv.norm(dim=-1), torch.full((40, 3), 20**0.5))
     # The adapter starts as the identity of the new features.
     assert torch.equal(result.tail(mapped.hidden_nv[0]), mapped.hidden_nv[0])
+
+
+class CountingBank(MemoryBank):
+    """Remembers how many images were asked for at a time."""
+
+    asked: ClassVar[list[int]] = []
+
+    def take(self, image_b, view_b):
+        self.asked.append(len(image_b))
+        return super().take(image_b, view_b)
+
+
+def test_views_are_read_in_blocks_of_images(views, monkeypatch):
+    backbone = feature_backbone(6)
+    bank = CountingBank(backbone.trunk(views))
+    _, whole = whitened_views(backbone, bank, bank.hidden_nv[:, 0], LABELS, 4)
+    bank.asked.clear()
+    monkeypatch.setattr(training.whitened_views, "IMAGES_PER_BLOCK", 7)
+    _, mapped = whitened_views(backbone, bank, bank.hidden_nv[:, 0], LABELS, 4)
+    torch.testing.assert_close(mapped.hidden_nv, whole.hidden_nv)
+    assert max(bank.asked) == 7
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_the_trunk_computes_in_what_it_computed_in(views, precision):
+    backbone = move(feature_backbone(6), torch.device("cpu"), precision)
+    result, _ = whitened_views(backbone, None, views[:, 0], LABELS, 4)
+    assert result.trunk.precision == precision
+    # Online views are whitened within the trunk: all digits count there, as for kept views.
+    whole = move(result, torch.device("cpu"), "32-true").trunk(views[:, 0])
+    torch.testing.assert_close(move(result, torch.device("cpu"), precision).trunk(views[:, 0]), whole)
 
 
 def test_there_are_no_more_directions_than_images(views):

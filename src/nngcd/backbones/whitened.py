@@ -36,9 +36,11 @@ class WhitenedFeatures(nn.Module):
 
     def whiten(self, features_bd: Tensor) -> Tensor:
         """Return (B, E) features of features."""
-        unit_bd = F.normalize(features_bd.float(), dim=-1)
-        white_be: Tensor = (unit_bd - self.mean_d) @ self.map_de
-        return F.normalize(white_be, dim=-1) * math.sqrt(QUICK_SQUARED_LENGTH)
+        # Directions of little variance are made as large as the others, and the rounding of half precision with them.
+        with torch.autocast(features_bd.device.type, enabled=False):
+            unit_bd = F.normalize(features_bd.float(), dim=-1)
+            white_be: Tensor = (unit_bd - self.mean_d) @ self.map_de
+            return F.normalize(white_be, dim=-1) * math.sqrt(QUICK_SQUARED_LENGTH)
 
 
 def whitened(backbone: Backbone, n_directions: int) -> Backbone:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nngcd.clustering.points import WIDE, Points, total
+from nngcd.clustering.points import WIDE, Points, UnitRows, total
 
 Starts = tuple[Tensor, Tensor, list[float], Tensor]
 """Where every start has ended: centres_rkd less the mean of the rows, cluster_rn, inertia, number of moves."""
@@ -169,6 +169,16 @@ def cluster_sums(x_bd: Tensor, cluster_b: Tensor, n_clusters: int) -> Tensor:
     # A bag is summed in the order of its rows on any device; `index_add_` is slower, and on a GPU has no fixed order.
     sum_kd = F.embedding_bag(cluster_b.argsort(stable=True), x_bd.to(WIDE), count_k.cumsum(0) - count_k, mode="sum")
     return torch.cat([sum_kd, count_k[:, None]], 1)
+
+
+def class_sums(points: Points | UnitRows) -> Tensor:
+    """Return as ce the sum of every class's labelled rows and, last, their number, over all shards."""
+    n_old = int(points.shards.gather(points.label_n.max()).max()) + 1
+    total_ce = torch.zeros(n_old, len(points.mean_d) + 1, dtype=WIDE, device=points.mean_d.device)
+    for rows, x_bd in points.blocks():
+        is_labelled_b = points.label_n[rows] >= 0
+        total_ce += cluster_sums(x_bd[is_labelled_b], points.label_n[rows][is_labelled_b], n_old)
+    return points.shards.all_reduce(total_ce)
 
 
 def own_distances(points: Points, cluster_n: Tensor, centres_kd: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nngcd.clustering.kmeans import Centroids, KMeans, given_centres
-from nngcd.clustering.lloyd import NO_CLUSTER, Starts, cluster_sums, gains, lloyd, means, scores
+from nngcd.clustering.lloyd import NO_CLUSTER, Starts, class_sums, gains, lloyd, means, scores
 from nngcd.clustering.points import ONE_PROCESS, WIDE, Points, Rows, Shards, check_settings, prepare, total
 from nngcd.clustering.seeding import add_centres
 from nngcd.clustering.whitening import whitened_points
@@ -74,7 +74,7 @@ class SemiSupervisedKMeans(Centroids):
             raise ConfigError("n_clusters", self.n_clusters, f"must be at least the {len(mean_cd)} labelled classes")
         is_matched = isinstance(self.init, str) and self.init == "matched"
         first_rkd = self._first_centres(points, mean_cd)
-        whitened = whitened_points(points, mean_cd) if is_matched else None
+        whitened = whitened_points(points) if is_matched else None
         if whitened is None:
             self._keep_best(points, self._settled(points, first_rkd))
         else:
@@ -140,12 +140,7 @@ def class_means(points: Points) -> Tensor:
     Raises:
         DataError: a class below the highest has no labelled row.
     """
-    n_old = int(points.shards.gather(points.label_n.max()).max()) + 1
-    total_ce = torch.zeros(n_old, len(points.mean_d) + 1, dtype=WIDE, device=points.x_nd.device)
-    for rows, x_bd in points.blocks():
-        is_labelled_b = points.label_n[rows] >= 0
-        total_ce += cluster_sums(x_bd[is_labelled_b], points.label_n[rows][is_labelled_b], n_old)
-    total_ce = points.shards.all_reduce(total_ce)
+    total_ce = class_sums(points)
     missing = (total_ce[:, -1] == 0).nonzero().flatten().tolist()
     if missing:
         raise DataError(f"class {missing[0]} has no labelled row; number the labelled classes 0, 1, 2, ... with no gap")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
-from sklearn.covariance import ledoit_wolf
 from torch import Tensor
 
-from nngcd.clustering.points import WIDE, Points, Rows, as_rows, prepare
-from nngcd.core.errors import DataError
+from nngcd.clustering.lloyd import class_sums
+from nngcd.clustering.points import WIDE, Points, Rows, UnitRows, prepare
 
 MAX_FEATURES = 128
 LEAST_VARIANCE = 1e-6
@@ -36,16 +36,18 @@ def whitened_within_classes(features_nd: Rows, labels_n: Rows) -> Tensor:
     Raises:
         DataError: the features hold NaN or infinite values.
     """
-    x_nd = main_directions(features_nd)
-    map_de = whitening_map(x_nd, labels_n)
-    return x_nd.float() if map_de is None else F.normalize(x_nd @ map_de).float()
+    rows = UnitRows.of(features_nd, labels_n)
+    map_de = whitening_map(rows, MAX_FEATURES)
+    if map_de is None:
+        return main_directions(features_nd).float()
+    return torch.cat([F.normalize(x_bd @ map_de).float() for _, x_bd in rows.blocks()])
 
 
 def main_directions(features_nd: Rows) -> Tensor:
     """Return the unit features less their mean in their MAX_FEATURES main directions (all, if there are fewer)."""
-    mean_d, direction_de = _main_directions(features_nd, MAX_FEATURES)
-    centred_nd = F.normalize(as_rows(features_nd).double()) - mean_d
-    return centred_nd if direction_de is None else torch.mm(centred_nd, direction_de)
+    rows = UnitRows.of(features_nd)
+    direction_de = _main_map(rows, MAX_FEATURES)
+    return torch.cat([x_bd @ direction_de for _, x_bd in rows.blocks()])
 
 
 def whitening(features_nd: Rows, labels_n: Rows, n_directions: int) -> tuple[Tensor, Tensor]:
@@ -62,78 +64,91 @@ def whitening(features_nd: Rows, labels_n: Rows, n_directions: int) -> tuple[Ten
     Raises:
         DataError: the features hold NaN or infinite values.
     """
-    mean_d, direction_de = _main_directions(features_nd, n_directions)
-    if direction_de is None:
-        direction_de = torch.eye(len(mean_d), dtype=mean_d.dtype)
-    x_ne = (F.normalize(as_rows(features_nd).double()) - mean_d) @ direction_de
-    map_ee = whitening_map(x_ne, labels_n)
-    return mean_d, direction_de if map_ee is None else direction_de @ map_ee
+    rows = UnitRows.of(features_nd, labels_n)
+    map_de = whitening_map(rows, n_directions)
+    return rows.mean_d, _main_map(rows, n_directions) if map_de is None else map_de
 
 
-def _main_directions(features_nd: Rows, n_directions: int) -> tuple[Tensor, Tensor | None]:
-    """Return the mean of the unit features and their main directions; None when all directions are wanted."""
-    unit_nd = F.normalize(as_rows(features_nd).double())
-    if not torch.isfinite(unit_nd.sum(0)).all():
-        raise DataError("the features hold NaN or infinite values; leave those rows out or mend them")
-    mean_d = unit_nd.mean(0)
-    if unit_nd.shape[1] <= n_directions:
-        return mean_d, None
-    centred_nd = unit_nd - mean_d
-    return mean_d, torch.linalg.eigh(centred_nd.T @ centred_nd).eigenvectors[:, -n_directions:]
+def whitened_points(points: Points) -> Points | None:
+    """Return the points in unit rows as `whitened_within_classes` has them, over all shards; None if it is unknown how.
 
-
-def whitening_map(x_nd: Tensor, labels_n: Rows) -> Tensor | None:
-    """Return the inverse root of the covariance of labelled rows about the means of their classes; None if unknown."""
-    rest_md = _rest_within_classes(x_nd.numpy(), np.asarray(torch.as_tensor(labels_n).cpu()))
-    return None if rest_md is None or not rest_md.any() else _inverse_root(rest_md)
-
-
-def _inverse_root(rest_md: NDArray[np.float64]) -> Tensor:
-    covariance_dd, _ = ledoit_wolf(rest_md, assume_centered=True)
-    variance_e, direction_de = np.linalg.eigh(covariance_dd)
-    variance_e = np.maximum(variance_e, LEAST_VARIANCE * variance_e.mean())
-    return torch.from_numpy(direction_de / np.sqrt(variance_e))
-
-
-def _rest_within_classes(x_nd: NDArray[np.float64], labels_n: NDArray[np.int64]) -> NDArray[np.float64] | None:
-    """Return the labelled rows less the mean of their class, without classes of one row; None with under 2 classes."""
-    x_md, class_m = x_nd[labels_n >= 0], np.unique(labels_n[labels_n >= 0], return_inverse=True)[1]
-    size_c = np.bincount(class_m)
-    if (size_c > 1).sum() < 2:
-        return None
-    sum_cd = np.zeros((len(size_c), x_md.shape[1]))
-    np.add.at(sum_cd, class_m, x_md)
-    rest_md: NDArray[np.float64] = (x_md - (sum_cd / size_c[:, None])[class_m])[size_c[class_m] > 1]
-    return rest_md
-
-
-def whitened_points(points: Points, mean_cd: Tensor) -> Points | None:
-    """Return the points in unit rows as `whitened_within_classes` has them, over all shards; None with under 2 classes.
-
-    Args:
-        points: the rows, which here need not be of length 1, but lose what their length tells.
-        mean_cd: the mean of the labelled rows of each class.
+    The points need not be of length 1, but lose what their length tells.
     """
-    is_labelled_n = points.label_n >= 0
-    map_de = _main_map(points)
-    rest_md = (points.x_nd[is_labelled_n] - mean_cd[points.label_n[is_labelled_n]]).to(WIDE) @ map_de
-    n_most = int(points.shards.gather(map_de.new_tensor(len(rest_md))).max())
-    rest_md = points.shards.gather(F.pad(rest_md, (0, 0, 0, n_most - len(rest_md)))).flatten(0, 1)
-    rest_md = rest_md[rest_md.any(1)]  # a class of one row tells nothing, nor does what fills a shard up
-    if len(mean_cd) < 2 or not len(rest_md):
+    map_de = whitening_map(points, MAX_FEATURES)
+    if map_de is None:
         return None
-    map_de = (map_de @ _inverse_root(rest_md.cpu().numpy()).to(map_de)).to(points.x_nd)
+    map_de = map_de.to(points.x_nd)
     unit_nd = torch.cat([F.normalize(x_bd @ map_de) for _, x_bd in points.blocks()])
     return prepare(unit_nd, points.label_n, points.block_size, points.shards)
 
 
-def _main_map(points: Points) -> Tensor:
-    """Return the MAX_FEATURES main directions of the rows of all shards, or all as they are, if there are fewer."""
-    n_features = len(points.mean_d)
-    if n_features <= MAX_FEATURES:
-        return torch.eye(n_features, dtype=WIDE, device=points.x_nd.device)
-    product_dd = torch.zeros(n_features, n_features, dtype=WIDE, device=points.x_nd.device)
-    for _, x_bd in points.blocks():
+def whitening_map(rows: Points | UnitRows, n_directions: int) -> Tensor | None:
+    """Return map_de: the main directions of rows, and in them the inverse root of the covariance within classes.
+
+    Args:
+        rows: read a block at a time, so that nothing but sums is kept; the rows of all shards count.
+        n_directions: e, or d if that is less.
+
+    Returns:
+        None with fewer than 2 classes of 2 labelled rows, and where the rows of each class are all equal.
+    """
+    sum_cd, size_c1 = class_sums(rows).tensor_split([-1], dim=1)
+    if (size_c1 > 1).sum() < 2:
+        return None
+    direction_de = _main_map(rows, n_directions)
+    rest = _rest_within_classes(rows, sum_cd / size_c1.clamp_min(1), size_c1[:, 0] > 1, direction_de)
+    return direction_de @ _inverse_root(shrunk_covariance(rest)) if rest.product_ee.any() else None
+
+
+def _main_map(rows: Points | UnitRows, n_directions: int) -> Tensor:
+    """Return the main directions of the rows of all shards, or all as they are, if there are no more."""
+    n_features, device = len(rows.mean_d), rows.mean_d.device
+    if n_features <= n_directions:
+        return torch.eye(n_features, dtype=WIDE, device=device)
+    product_dd = torch.zeros(n_features, n_features, dtype=WIDE, device=device)
+    for _, x_bd in rows.blocks():
         product_dd += x_bd.T @ x_bd
-    direction_de: Tensor = torch.linalg.eigh(points.shards.all_reduce(product_dd)).eigenvectors[:, -MAX_FEATURES:]
+    direction_de: Tensor = torch.linalg.eigh(rows.shards.all_reduce(product_dd)).eigenvectors[:, -n_directions:]
     return direction_de
+
+
+class Rest(NamedTuple):
+    """What sums tell of labelled rows less the means of their classes."""
+
+    product_ee: Tensor
+    fourth: float
+    """The sum of the fourth powers of their lengths."""
+    n_rows: int
+
+
+def _rest_within_classes(rows: Points | UnitRows, mean_cd: Tensor, is_told_c: Tensor, direction_de: Tensor) -> Rest:
+    """Return the sums over the classes that are told of by more than one row: a row alone is its own mean."""
+    n_directions = direction_de.shape[1]
+    product_ee, other_2 = direction_de.new_zeros(n_directions, n_directions), direction_de.new_zeros(2)
+    for place, x_bd in rows.blocks():
+        label_b = rows.label_n[place]
+        row_m = ((label_b >= 0) & is_told_c[label_b]).nonzero().flatten()
+        rest_me = (x_bd[row_m] - mean_cd[label_b[row_m]]) @ direction_de
+        product_ee += rest_me.T @ rest_me
+        other_2 += torch.stack([rest_me.square().sum(1).square().sum(), other_2.new_tensor(len(row_m))])
+    fourth, n_rows = rows.shards.all_reduce(other_2).tolist()
+    return Rest(rows.shards.all_reduce(product_ee), fourth, int(n_rows))
+
+
+def shrunk_covariance(rest: Rest) -> Tensor:
+    """Return the covariance drawn towards equal variance in all directions, the more the less certain it is.
+
+    Ledoit & Wolf, A well-conditioned estimator for large-dimensional covariance matrices (2004), Section 3, for rows of
+    mean 0. How uncertain it is, the mean squared distance of single rows' products from it, the fourth powers tell.
+    """
+    covariance_ee, n_directions = rest.product_ee / rest.n_rows, len(rest.product_ee)
+    mean_variance, size = float(covariance_ee.trace()) / n_directions, float(covariance_ee.square().sum())
+    uncertainty, distance = (rest.fourth / rest.n_rows - size) / rest.n_rows, size - n_directions * mean_variance**2
+    share = min(max(uncertainty / distance, 0.0), 1.0) if distance > 0 else 0.0
+    return (1 - share) * covariance_ee + share * mean_variance * torch.eye(n_directions).to(covariance_ee)
+
+
+def _inverse_root(covariance_ee: Tensor) -> Tensor:
+    variance_f, direction_ef = np.linalg.eigh(covariance_ee.cpu().numpy())
+    variance_f = np.maximum(variance_f, LEAST_VARIANCE * variance_f.mean())
+    return torch.from_numpy(direction_ef / np.sqrt(variance_f)).to(covariance_ee)

@@ -8,10 +8,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nngcd.backbones.backbone import Backbone
-from nngcd.backbones.whitened import whitened, whitening_part
+from nngcd.backbones.whitened import WhitenedFeatures, whitened, whitening_part
 from nngcd.clustering.whitening import whitening
 from nngcd.training.bank import Bank, MemoryBank
 from nngcd.training.model import move
+
+IMAGES_PER_BLOCK = 4096
+"""Images whose views are whitened at a time, which is enough for the products to be fast."""
 
 
 def whitened_views(
@@ -32,10 +35,18 @@ def whitened_views(
     result = whitened(backbone, n_directions)
     features = whitening_part(result)
     features.mean_d, features.map_de = mean_d.float(), map_de.float()
-    move(result, features_nd.device)
+    move(result, features_nd.device, backbone.trunk.precision)
     if bank is None or features in result.tail.modules():
         return result, bank
-    image_n = torch.arange(n)
-    views = [features.whiten(bank.take(image_n, torch.full_like(image_n, view)).to(features_nd.device))
-             for view in range(bank.n_views)]  # fmt: skip
-    return result, MemoryBank(torch.stack(views, 1))
+    return result, _mapped(bank, features, n)
+
+
+def _mapped(bank: Bank, features: WhitenedFeatures, n_images: int) -> MemoryBank:
+    """Return all views whitened: many fewer numbers than the bank's, of which a block of images is read at a time."""
+    n_directions = features.map_de.shape[1]
+    white_nve = features.map_de.new_empty(n_images, bank.n_views, n_directions)
+    for image_b in torch.split(torch.arange(n_images), IMAGES_PER_BLOCK):
+        for view in range(bank.n_views):
+            hidden_bd = bank.take(image_b, torch.full_like(image_b, view)).to(white_nve.device)
+            white_nve[image_b, view] = features.whiten(hidden_bd)
+    return MemoryBank(white_nve)
