@@ -1,4 +1,4 @@
-"""How time and memory grow with the images, up to a million: clustering, assignment, co-occurrence, what a run writes.
+"""How time and memory grow with the images, up to a million: what clusters, prepares training, assigns and writes.
 
 python benchmarks/scaling.py --assert
 python benchmarks/scaling.py --short --threads 1
@@ -34,16 +34,22 @@ from nngcd.core.run_folder import RunFolder
 from nngcd.core.seeds import torch_generator
 from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.split import Split, Truth
+from nngcd.methods.neighbours import MAX_CANDIDATES, Neighbours
 from nngcd.metrics.cooccurrence import cooccurrence_statistics
 from nngcd.results import Fitted, name_clusters
 from nngcd.settings import resolve
+from nngcd.training.bank import MemoryBank
 from nngcd.training.model import Blueprint, Model
+from nngcd.training.whitened_views import whitened_views
 
 SIZES, SHORT_SIZES = (10_000, 100_000, 1_000_000), (1_000, 10_000, 100_000)
 N_FEATURES, N_CLUSTERS, N_OLD, N_MOVES = 384, 200, 100, 5
+N_DIRECTIONS, N_VIEWS, N_NEIGHBOURS = 256, 4, 5
 N_ROUNDS, N_SHORT_ROUNDS = 3, 1
 GROWTH_LIMIT = 1.2
 """Ten times the images may take twelve times the time and memory: linear, with room for caches that grow too small."""
+LINEAR_FROM = {"neighbours": MAX_CANDIDATES}
+"""From how many images on a stage's time is linear, where it is not from the first."""
 MEMORY_LIMIT = 12
 Measured = dict[str, float]
 
@@ -108,7 +114,8 @@ def growth(stage: str, sizes: tuple[int, ...], n_rounds: int, threads: int) -> I
     (few, less), (many, more) = zip(sizes[-2:], best[-2:], strict=True)
     added = [(found["peak"] - found["before"]) / n_images for n_images, found in ((few, less), (many, more))]
     spent = [found["seconds"] / n_images for n_images, found in ((few, less), (many, more))]
-    yield Target(f"{stage}: time per image, {many:,} / {few:,}", spent[1] / spent[0], GROWTH_LIMIT)
+    if few >= LINEAR_FROM.get(stage, 0):
+        yield Target(f"{stage}: time per image, {many:,} / {few:,}", spent[1] / spent[0], GROWTH_LIMIT)
     yield Target(f"{stage}: memory per image, {many:,} / {few:,}", added[1] / added[0], GROWTH_LIMIT)
     yield Target(f"{stage}: peak resident memory in GB, {many:,}", more["peak"], MEMORY_LIMIT)
 
@@ -144,6 +151,20 @@ def semi_supervised_k_means(images: Images) -> Callable[[], object]:
     """Return the same with labels, and k-means++ before it; a matched start takes as many moves as it takes."""
     fit = SemiSupervisedKMeans(N_CLUSTERS, init="published", n_init=1, max_iter=N_MOVES, tol=0)
     return lambda: fit.fit(images.x_nd, images.label_n)
+
+
+def whitening(images: Images) -> Callable[[], object]:
+    """Return what comes before training: the map from the centre views, and through it all kept views."""
+    # All views are the same numbers, so that what is measured is not their size but what is made of them.
+    bank = MemoryBank(images.x_nd[:, None].expand(-1, N_VIEWS, -1))
+    backbone, labels = feature_backbone(N_FEATURES), images.label_n.numpy()
+    return lambda: whitened_views(backbone, bank, images.x_nd, labels, N_DIRECTIONS)
+
+
+def neighbours(images: Images) -> Callable[[], object]:
+    """Return one search for the neighbours that images learn from."""
+    found, generator = Neighbours(N_NEIGHBOURS), torch_generator(0, "neighbours")
+    return lambda: found.see(images.x_nd, find=True, generator=generator)
 
 
 def assignment(images: Images) -> Callable[[], object]:
@@ -197,6 +218,8 @@ def centre_model(images: Images) -> Model:
 STAGES: dict[str, Callable[[Images], Callable[[], object]]] = {
     "k-means": k_means,
     "semi-supervised k-means": semi_supervised_k_means,
+    "whitening": whitening,
+    "neighbours": neighbours,
     "assignment": assignment,
     "co-occurrence": cooccurrence,
     "writing": writing,

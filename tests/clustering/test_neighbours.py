@@ -34,3 +34,16 @@ def test_blocks_change_nothing(monkeypatch):
     slow = [sorted(set(range(50)) - {i}, key=lambda j: -torch.cosine_similarity(features[i], features[j], dim=0))[:4]
             for i in range(50)]  # fmt: skip
     assert whole.tolist() == slow
+
+
+def test_neighbours_are_looked_for_among_the_candidates_only(monkeypatch):
+    features = on_circle(0, 10, 25, 180, 40)
+    # Images 1 and 3 are candidates and not their own neighbours, 4 lies behind the last candidate.
+    assert nearest_neighbours(features, 1, candidate_c=torch.tensor([1, 3])).tolist() == [[1], [3], [1], [1], [1]]
+    features = torch.randn(50, 8, generator=torch.Generator().manual_seed(0))
+    candidates = range(1, 49, 3)
+    monkeypatch.setattr(neighbours, "MAX_CELLS", 120)
+    slow = [sorted(set(candidates) - {i}, key=lambda j: -torch.cosine_similarity(features[i], features[j], dim=0))[:4]
+            for i in range(50)]  # fmt: skip
+    assert nearest_neighbours(features, 4, candidate_c=torch.tensor(candidates)).tolist() == slow
+    assert torch.equal(nearest_neighbours(features, 4, candidate_c=torch.arange(50)), nearest_neighbours(features, 4))

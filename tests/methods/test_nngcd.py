@@ -4,11 +4,12 @@ import pytest
 import torch
 
 from nngcd.backbones.backbone import Adapter
+from nngcd.clustering.neighbours import nearest_neighbours
 from nngcd.core.errors import ConfigError
 from nngcd.core.seeds import torch_generator
 from nngcd.losses.nmf_nce import nmf_nce
 from nngcd.losses.sparse import hybrid_sparse_norm
-from nngcd.methods import nngcd, simgcd
+from nngcd.methods import neighbours, nngcd, simgcd
 from nngcd.methods.contract import Batch, Moment, Overview, Task
 
 SMALL = {"n_hidden": 12, "n_projection": 8}
@@ -168,6 +169,25 @@ def test_a_batch_that_is_tried_twice_is_remembered_once(batch):
         method.after_step(batch.moment)
     assert torch.equal(once.mean_k, twice.mean_k)
     assert once.mean_k.tolist() != [1 / 5] * 5
+
+
+def test_of_many_images_a_sample_can_be_neighbours_and_the_seed_of_the_look_draws_it(monkeypatch):
+    features = torch.randn(40, 6, generator=torch_generator(3, "x"))
+
+    def found(limit, seed):
+        monkeypatch.setattr(neighbours, "MAX_CANDIDATES", limit)
+        method = nngcd.Method(nngcd.Config(**SMALL, neighbour_weight=1.0, n_neighbours=3), make_task())
+        method.look(Overview(features, torch.full((40,), -1), 5, seed=seed))
+        return method.neighbours.index_nm
+
+    few = found(10, seed=1)
+    assert few.shape == (40, 3)
+    assert 3 < len(few.unique()) <= 10
+    assert torch.equal(found(10, seed=1), few)
+    assert set(found(10, seed=2).unique().tolist()) != set(few.unique().tolist())
+    # Where there are no more, every image can be one, whatever the seed.
+    assert torch.equal(found(40, seed=1), nearest_neighbours(features, 3))
+    assert torch.equal(found(40, seed=2), nearest_neighbours(features, 3))
 
 
 def test_the_learning_rate_of_the_prototypes_holds_their_length_through_training(batch):

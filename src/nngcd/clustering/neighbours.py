@@ -13,22 +13,31 @@ MAX_CELLS = 16_000_000
 
 
 @torch.no_grad()
-def nearest_neighbours(features_nd: Tensor, n_neighbours: int) -> Tensor:
+def nearest_neighbours(features_nd: Tensor, n_neighbours: int, *, candidate_c: Tensor | None = None) -> Tensor:
     """Return neighbour_nm: the m images most similar to each image, itself left out, the nearest first.
 
-    Takes time in proportion to the square of the number of images. Of several processes each looks for the neighbours
-    of its share, and all get all of them.
+    Takes time in proportion to the number of images times that of the candidates. Of several processes each looks for
+    the neighbours of its share, and all get all of them.
 
     Args:
         features_nd: features of all images; only their directions count.
-        n_neighbours: m; fewer where there are not so many other images.
+        n_neighbours: m; fewer where there are not so many other candidates.
+        candidate_c: the images that neighbours are looked for among, in rising order; all when absent.
     """
     unit_nd, n = F.normalize(features_nd, dim=-1), len(features_nd)
-    m = min(n_neighbours, n - 1)
-    rows = torch.arange(n, device=unit_nd.device)[processes.share(n)]
+    every_n, unit_cd = torch.arange(n, device=unit_nd.device), unit_nd
+    if candidate_c is None:
+        candidate_c = every_n
+    else:
+        candidate_c = candidate_c.to(unit_nd.device)
+        unit_cd = unit_nd[candidate_c]
+    m = min(n_neighbours, len(candidate_c) - 1)
+    rows = every_n[processes.share(n)]
     found = [rows.new_empty(0, m)]
-    for row_b in torch.split(rows, max(MAX_CELLS // n, 1)):
-        cosine_bn = unit_nd[row_b] @ unit_nd.T
-        cosine_bn[torch.arange(len(row_b), device=row_b.device), row_b] = -torch.inf
-        found.append(cosine_bn.topk(m).indices)
+    for row_b in torch.split(rows, max(MAX_CELLS // len(candidate_c), 1)):
+        cosine_bc = unit_nd[row_b] @ unit_cd.T
+        own_b = torch.searchsorted(candidate_c, row_b).clamp(max=len(candidate_c) - 1)
+        is_candidate_b = candidate_c[own_b] == row_b
+        cosine_bc[is_candidate_b.nonzero().flatten(), own_b[is_candidate_b]] = -torch.inf
+        found.append(candidate_c[cosine_bc.topk(m).indices])
     return processes.gather(torch.cat(found), n)

@@ -17,8 +17,9 @@ from nngcd.core.errors import ConfigError, DataError
 Rows = Tensor | NDArray[Any]
 WIDE = torch.float64
 """The type of sums over many rows; everything else has the type of the rows."""
-UNIT_BLOCK = 8192
-"""Rows that `UnitRows` holds in float64 at a time: 84 MB of 1,280 features."""
+UNIT_BLOCK = 1024
+"""Rows that `UnitRows` holds in float64 at a time, 10 MB of 1,280 features: the system takes larger blocks back each
+time they are let go of, which with four times as many rows made whitening 1.6 times slower."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,11 @@ from torch import Tensor, nn
 
 from nngcd.clustering.neighbours import nearest_neighbours
 
+MAX_CANDIDATES = 50_000
+"""Of more images only a random sample of so many can be neighbours, drawn anew for every search: comparing all with all
+would take hours at a million. Half a minute a search at this number, on one core and with 256 features; beyond it time
+grows in proportion to the images."""
+
 
 class Neighbours(nn.Module):
     """Every image's feature as it was before this epoch, and its nearest neighbours as they were found last."""
@@ -23,11 +28,18 @@ class Neighbours(nn.Module):
         self.register_buffer("index_nm", torch.zeros(0, n_neighbours, dtype=torch.int64))
         self.register_buffer("seen_nd", torch.zeros(0, 0), persistent=False)
 
-    def see(self, features_nd: Tensor, *, find: bool) -> None:
-        """Remember all features; `find` the neighbours anew, which takes time quadratic in the number of images."""
+    def see(self, features_nd: Tensor, *, find: bool, generator: torch.Generator) -> None:
+        """Remember all features; `find` the neighbours anew, among at most `MAX_CANDIDATES` images.
+
+        Args:
+            features_nd: of all images.
+            find: whether to find the neighbours anew.
+            generator: of the sample of the images, where there are more.
+        """
         self.seen_nd = features_nd.detach()
         if find:
-            self.index_nm = nearest_neighbours(self.seen_nd, self.n_neighbours)
+            candidate_c = _candidates(len(features_nd), generator)
+            self.index_nm = nearest_neighbours(self.seen_nd, self.n_neighbours, candidate_c=candidate_c)
 
     def forget(self) -> None:
         """Let go of the images when training is over: they are no part of a model."""
@@ -42,3 +54,10 @@ class Neighbours(nn.Module):
         if (saved := state.get(f"{prefix}index_nm")) is not None:
             self.index_nm = self.index_nm.new_empty(saved.shape)
         super()._load_from_state_dict(state, prefix, *others)
+
+
+def _candidates(n_images: int, generator: torch.Generator) -> Tensor | None:
+    """Return in rising order the images that may be neighbours; None for all."""
+    if n_images <= MAX_CANDIDATES:
+        return None
+    return torch.randperm(n_images, generator=generator)[:MAX_CANDIDATES].sort().values

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from nngcd.core.errors import ConfigError
 from nngcd.core.schedules import linear_warmup
+from nngcd.core.seeds import torch_generator
 from nngcd.heads import ProjectionHead, Prototypes
 from nngcd.losses.cross_entropy import labelled_cross_entropy
 from nngcd.losses.distill import cross_view_distillation, mean_entropy_gap, remembered_entropy_gap
@@ -55,7 +56,7 @@ class Config:
     """Weight of learning from the predictions of an image's nearest neighbours, beside those of its other view; 0 is
     off (paper)."""
     n_neighbours: int = 5
-    """How many neighbours."""
+    """How many neighbours; of more than 50,000 images they are looked for in a random sample of so many."""
     neighbour_epochs: int = 5
     """After how many epochs they are found anew."""
     n_hidden: int = 2048
@@ -121,7 +122,9 @@ class Method(BaseMethod):
         if self.places_prototypes(overview.epoch):
             place_prototypes(self.prototypes, overview)
         if self.neighbours is not None:
-            self.neighbours.see(overview.features_nd, find=overview.epoch % self.config.neighbour_epochs == 0)
+            is_due = overview.epoch % self.config.neighbour_epochs == 0
+            generator = torch_generator(overview.seed, "neighbours")
+            self.neighbours.see(overview.features_nd, find=is_due, generator=generator)
 
     def judge(self, features_vbd: Tensor) -> Tensor:
         """Return the logits that pseudo-labels are made of: in SimGCD the classifier is its own teacher."""
