@@ -27,7 +27,9 @@ Method = Annotated[
     ),
 ]
 Preset = Annotated[str | None, typer.Option(help="default, paper or official.")]
-Effort = Annotated[str | None, typer.Option(help="quick, normal or full. (default: quick on a CPU)")]
+Effort = Annotated[
+    str | None, typer.Option(help="quick, normal or full. (default: quick; normal on a GPU with a backbone of yours)")
+]
 BACKBONE_HELP = (
     "efficientnet_lite0, _lite1, _lite2, any timm model, or a pre-training of the paper: "
     "dino, dinov2, mae, ibot, mocov3, sam, deit, deit3, clip, supervised-1k, supervised-22k."

@@ -29,7 +29,7 @@ from nngcd.datasets.published import published_names
 from nngcd.datasets.split import Split
 from nngcd.pipeline import discover, prepare
 from nngcd.report import read_findings, write_report
-from nngcd.settings import Settings, resolve
+from nngcd.settings import OWN_BACKBONE, Settings, resolve
 
 
 def resumed(path: Path) -> tuple[RunFolder, Settings]:
@@ -68,7 +68,10 @@ def values_from(flags: dict[str, Any], config_file: Path | None, assignments: li
         if values.get(name) and Path(values[name]).exists():
             values[name] = str(Path(values[name]).resolve())
     if "effort" not in values:
-        values["effort"] = "quick" if choose_device(values.get("device", "auto")).type == "cpu" else "normal"
+        # Of our own backbone frozen features are the better ones, however fast the machine (docs/research.md).
+        is_fast = choose_device(values.get("device", "auto")).type != "cpu"
+        is_ours = values.get("backbone", OWN_BACKBONE) == OWN_BACKBONE
+        values["effort"] = "normal" if is_fast and not is_ours else "quick"
     return values
 
 
