@@ -68,7 +68,7 @@ def test_methods_with_a_backbone_of_their_own_are_named_and_not_compared():
 
 
 def test_what_a_preset_makes_of_the_features_is_named_where_it_differs():
-    runs = [summary("gcd"), summary("nngcd", sizes=3, whitened_features=256)]
+    runs = [summary("gcd"), summary("nngcd", n_sizes=3, whitened_features=256)]
     rows = [row_of(s["method"], [s]) for s in runs]
     line = "By their presets, nngcd learns on the mean of 3 sizes and 256 whitened directions: part of the difference"
     assert any(note.startswith(line) for note in benchmark_report("cub", rows, runs).notes)

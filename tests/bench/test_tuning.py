@@ -22,14 +22,18 @@ def rows(**accuracy):
 def test_the_best_mean_over_folds_is_chosen_for_each_method_and_the_first_of_equals():
     variants = tuning_variants(["simgcd", "nngcd"], {"a": {}, "b": {"k": 3}}, None)
     hidden = rows(simgcd_a=[50, 60], simgcd_b=[52, 58], nngcd_a=[50, 50], nngcd_b=[40, 70])
-    assert [(one.method, one.candidate) for one in choose(variants, hidden)] == [("simgcd", "a"), ("nngcd", "b")]
-    assert choose(variants, hidden)[1].settings == {"k": 3, "method": "nngcd"}
+    assert [(one.method, one.candidate) for one in choose(variants, hidden, {})] == [("simgcd", "a"), ("nngcd", "b")]
+    # What all runs had is a part of the choice, but for what belongs to the data and the machine.
+    shared = {"preset": "official", "seed": 1, "data": "cub", "device": "cpu", "loss": {"n_hidden": 8}}
+    assert choose(variants, hidden, shared)[1].settings == {
+        "k": 3, "method": "nngcd", "preset": "official", "loss": {"n_hidden": 8}
+    }  # fmt: skip
 
 
 def test_a_candidate_that_failed_in_a_hard_fold_does_not_win_by_it():
     variants = tuning_variants(["simgcd"], {"a": {}, "b": {}}, None)
-    assert choose(variants, rows(simgcd_a=[70, 40], simgcd_b=[69]))[0].candidate == "a"
-    assert choose(variants, rows(simgcd_a=[69], simgcd_b=[70, 40]))[0].candidate == "b"
+    assert choose(variants, rows(simgcd_a=[70, 40], simgcd_b=[69]), {})[0].candidate == "a"
+    assert choose(variants, rows(simgcd_a=[69], simgcd_b=[70, 40]), {})[0].candidate == "b"
 
 
 def test_the_rank_correlation_by_hand():
