@@ -5,12 +5,14 @@ python benchmarks/stage.py
 
 from __future__ import annotations
 
+import argparse
+import os
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from measuring import begin, fastest, parser_with_targets
+from measuring import begin, fastest
 from nngcd.backbones import load_backbone
 from nngcd.backbones.backbone import CPU_MAPS, Backbone
 
@@ -26,8 +28,9 @@ def learn(backbone: Backbone, hidden_b: Tensor, size: int) -> None:
 
 def main() -> None:
     """Print the time of each size, and how it compares with all at once."""
-    arguments = parser_with_targets(__doc__).parse_args()
-    begin(arguments)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    begin(parser.parse_args())
     backbone = load_backbone("efficientnet_lite0", weights=None, tail_blocks=1, image_size=None)
     hidden_b = torch.rand(N_MAPS, *backbone.trunk(torch.zeros(1, 3, 224, 224)).shape[1:])
     times = fastest(*(partial(learn, backbone, hidden_b, size) for size in SIZES))

@@ -21,8 +21,8 @@ from nngcd.views import Preprocessing
 CPU_BATCH = 8
 
 # Maps per pass of a trained stage on a CPU. Measured on two idle cores with the last stage of efficientnet_lite0, 256
-# maps, forward and backward, fastest of 4 interleaved runs: 1.18 s at once, 0.80 in batches of 64, 0.69 in batches of
-# 16, 0.75 in batches of 8 (benchmarks/stage.py).
+# maps, forward and backward, fastest of 5 interleaved runs: 1.22 s at once, 0.85 in batches of 64, 0.68 in batches of
+# 16, 0.90 in batches of 8 (benchmarks/stage.py).
 CPU_MAPS = 16
 
 # Squared length of the features of effort quick.
