@@ -19,11 +19,12 @@ from nngcd.core.errors import TrainingError
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 STEPS = """
-import atexit, json, sys
+import atexit, json, os, sys
 import numpy as np, torch
 from torch import nn
-# The first to be registered is the last to be called.
-atexit.register(lambda: print("still together:", torch.distributed.is_initialized(), file=sys.stderr))
+# The first to be registered is the last to be called. One write, because both processes share the pipe and print()
+# of an unbuffered process, which torchrun's are, writes piece by piece.
+atexit.register(lambda: os.write(2, f"still together: {torch.distributed.is_initialized()}\\n".encode()))
 from nngcd.core import processes
 from nngcd.core.device import choose_device
 from nngcd.core.progress import Progress
