@@ -135,7 +135,10 @@ def test_settings_survive_being_written():
         ({"k": 0}, "k = 0"),
         ({"tail_blocks": 0}, "tail_blocks = 0"),
         ({"views": {"recipe": "three"}}, "recipe"),
-        ({"effort": "normal", "views": {"sizes": [1, 2]}}, "views.sizes = .*effort quick"),
+        ({"effort": "full", "views": {"sizes": [1, 2]}}, "views.sizes = .*effort quick or normal"),
+        ({"training": {"resting_share": 0.5}}, "resting_share = 0.5: is for a trained block.*--effort normal"),
+        ({"effort": "full", "training": {"resting_share": 0.5}}, "resting_share = .*--views-per-image"),
+        ({"effort": "normal", "training": {"resting_share": 1.0}}, r"resting_share = 1.0: must be in \[0, 1\)"),
         ({"loss": {"entropy_memory": 1.0}}, r"entropy_memory = 1.0: must be in \[0, 1\)"),
     ],
 )
@@ -149,11 +152,11 @@ def test_an_unknown_method_is_named():
         resolve({"method": "nn-gcd"})
 
 
-def test_sizes_of_the_default_are_for_our_backbone_and_for_frozen_features():
+def test_sizes_of_the_default_are_for_our_backbone():
     ours = resolve({"backbone": "efficientnet_lite0"}).views
-    assert ours == resolve({}).views
+    assert ours == resolve({}).views == resolve({"effort": "normal"}).views
     assert (len(ours.sizes), ours.per_image) == (3, 0)
-    for others in ({"backbone": "dino"}, {"init_from": "a run"}, {"effort": "normal"}, {"preset": "paper"}):
+    for others in ({"backbone": "dino"}, {"init_from": "a run"}, {"effort": "full"}, {"preset": "paper"}):
         views = resolve(others).views
         assert views.sizes == (1.0,)
         assert views.per_image != 0
@@ -166,8 +169,12 @@ def test_sizes_of_the_default_are_for_our_backbone_and_for_frozen_features():
 
 def test_what_the_default_adds_where_a_block_is_trained_is_for_our_backbone():
     ours, started = resolve({"effort": "normal"}), resolve({"effort": "normal", "init_from": "a run"})
-    assert (ours.whitened_features, ours.views.per_image, ours.training.epochs) == (256, 4, 15)
-    assert (started.whitened_features, started.views.per_image, started.loss.n_hidden) == (None, 4, 2048)
+    assert (ours.whitened_features, ours.views.per_image, ours.training.resting_epochs) == (256, 0, 30)
+    assert (started.whitened_features, started.views.per_image, started.loss.n_hidden) == (None, 10, 2048)
+    assert (started.training.epochs, started.training.resting_epochs) == (50, 0)
+    # Nothing can rest on features computed once where views are new in every epoch.
+    online = resolve({"effort": "normal", "views": {"per_image": "online"}})
+    assert (online.whitened_features, online.training.epochs, online.training.resting_epochs) == (256, 50, 0)
     dino, plain = resolve({"effort": "normal", "backbone": "dino"}), resolve({"effort": "normal", "preset": "paper"})
     assert (dino.whitened_features, dino.views.per_image, dino.training.epochs) == (None, 10, 50)
     assert (dino.loss.n_hidden, dino.loss.entropy_memory, dino.loss.neighbour_weight) == (2048, 0.0, 0.0)

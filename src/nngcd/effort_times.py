@@ -34,14 +34,13 @@ def with_times(report: Report, *, backbone: str | None = None, device: str = "au
         return report
     chosen = {"device": device} | ({"backbone": backbone} if backbone else {})
     try:
-        # Efforts normal and full train the same part of the backbone.
-        costs = {effort: _costs(report.split, resolve({"effort": effort, **chosen})) for effort in ("quick", "normal")}
+        efforts = {effort: resolve({"effort": effort, **chosen}) for effort in ("quick", "normal", "full")}
+        seconds = {
+            effort: len(report.split) * _seconds(_costs(report.split, settings), settings)
+            for effort, settings in efforts.items()
+        }
     except ResourceError as error:
         return dataclasses.replace(report, timing=f"no estimate of the time: {error}")
-    seconds = {
-        effort: len(report.split) * _seconds(costs[cost], resolve({"effort": effort, **chosen}))
-        for effort, cost in (("quick", "quick"), ("normal", "normal"), ("full", "normal"))
-    }
     where = f"{os.cpu_count()} cores, {choose_device(device).type}, as busy as it is now"
     how = f"rough: measured on {where}; without the search for the number of categories"
     return dataclasses.replace(report, seconds=seconds, timing=how)
@@ -64,7 +63,8 @@ def _seconds(costs: Costs, settings: Settings) -> float:
     epochs, n_kept = settings.training.epochs, settings.views.n_kept
     if n_kept is None:
         return epochs * (costs.read + 2 * costs.trunk + costs.step)
-    return costs.read + (1 + n_kept) * costs.trunk + epochs * costs.step
+    # While the block rests, a step is nothing beside one in which it is trained.
+    return costs.read + (1 + n_kept) * costs.trunk + (epochs - settings.training.resting_epochs) * costs.step
 
 
 def _costs(split: Split, settings: Settings) -> Costs:

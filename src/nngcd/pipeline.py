@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import shutil
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from nngcd import run_files
 from nngcd.backbones.backbone import Backbone
+from nngcd.backbones.sizes import cells_of_sizes
 from nngcd.choosing_k import estimated_k, given_k
 from nngcd.clustering.estimate_k import KEstimate
 from nngcd.confidence import calibrate
@@ -34,13 +36,14 @@ from nngcd.losses.sparse import warn_if_unbounded
 from nngcd.methods.contract import BaseMethod, Overview
 from nngcd.results import Fitted, name_clusters, with_decisions
 from nngcd.settings import Settings
-from nngcd.training.bank import Bank, LookBank, MemoryBank
+from nngcd.training.bank import Bank, LookBank, MapLookBank, MemoryBank
 from nngcd.training.bank_writing import BankPlan, plan_bank, view_bank
 from nngcd.training.extraction import centre_features, run_tail
 from nngcd.training.launching import launch
 from nngcd.training.learner import Learner
 from nngcd.training.loop import train
 from nngcd.training.model import Blueprint, Model, build_backbone, device_of, move
+from nngcd.training.resting import RestingFirst, rested_features, rested_views
 from nngcd.training.sources import BankViews, OnlineViews, Source
 from nngcd.training.starting import Start
 from nngcd.training.whitened_views import whitened_views
@@ -94,7 +97,8 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
     precision = choose_precision(settings.precision, device)
     method = find_component("nngcd.methods", settings.method, "Method").Method
     method.check_machine()
-    fabric = launch(device, precision, has_stages=method.stage is not BaseMethod.stage)
+    has_stages = method.stage is not BaseMethod.stage or settings.training.resting_share > 0
+    fabric = launch(device, precision, has_stages=has_stages)
     blueprint = _blueprint(split, settings, k or 0)
     weights = Path(settings.weights) if settings.weights else None
     if method.cuts_network:
@@ -167,9 +171,14 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
     split, settings, device = job.split, job.settings, device_of(job.backbone)
     bank = kept_views(job, cache=cache, progress=progress)
 
+    rested: MemoryBank | None = None
+
     def overview(epoch: int, shown: Progress | None = None) -> Overview:
-        # A look during training is a part of its epoch: shown, it would take over training's bar.
-        features_nd = centre_view_features(job, bank, shown or Progress())
+        if rested is not None and epoch < settings.training.resting_epochs:
+            features_nd = rested_features(job.backbone, rested)
+        else:
+            # A look during training is a part of its epoch: shown, it would take over training's bar.
+            features_nd = centre_view_features(job, bank, shown or Progress())
         labels_n = torch.from_numpy(split.labels)
         return Overview(features_nd, labels_n, epoch, derive(settings.seed, "overview", epoch))
 
@@ -187,6 +196,10 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
         job.start.load_method(model.method)
     if model.method.trains:
         source, learner = _source(job, bank), _learner(model, settings)
+        if learner.resting_epochs:
+            assert bank is not None, "Settings refuses resting epochs with views that are drawn online"
+            rested = rested_views(job.backbone, bank, len(split), progress)
+            source = RestingFirst(_source(job, rested), source, learner.resting_epochs)
         train(learner, source, settings.training, overview=overview, fabric=job.fabric, run=run, progress=progress)
 
     last = overview(settings.training.epochs, progress)
@@ -250,13 +263,18 @@ def kept_views(job: Job, *, cache: Path | None, progress: Progress) -> Bank | No
         return None
     n_workers = choose_workers(job.settings.workers)
     bank = view_bank(job.plan, cache=cache, n_workers=n_workers, progress=progress)
-    return bank if len(chosen.sizes) == 1 else LookBank(bank, len(chosen.sizes))
+    if len(chosen.sizes) == 1:
+        return bank
+    cells = cells_of_sizes(backbone)
+    return MapLookBank(bank, len(cells), cells) if cells else LookBank(bank, len(chosen.sizes))
 
 
 def _learner(model: Model, settings: Settings) -> Learner:
     chosen = settings.training.tail_learning_rate
     rate = model.backbone.tail_learning_rate if chosen is None else chosen
-    return Learner(model.backbone.tail, model.method, tail_learning_rate=rate)
+    # Features that the user brings have no block that could rest.
+    resting = settings.training.resting_epochs if model.blueprint.n_features is None else 0
+    return Learner(model.backbone.tail, model.method, tail_learning_rate=rate, resting_epochs=resting)
 
 
 def _source(job: Job, bank: Bank | None) -> Source:
@@ -277,13 +295,22 @@ def centre_view_features(job: Job, bank: Bank | None, progress: Progress) -> Ten
     backbone, n = job.backbone, len(job.split)
     own = processes.share(n)
     if bank is not None:
-        parts = [run_tail(backbone, bank.take(image_b, torch.zeros_like(image_b)))
-                 for image_b in torch.split(torch.arange(n)[own], IMAGES_PER_LOOK)]  # fmt: skip
-        return processes.gather(torch.cat(parts), n)
+        return processes.gather(torch.cat(list(_kept_centres(job, bank, torch.arange(n)[own], progress))), n)
     assert job.split.images is not None
     n_workers = choose_workers(job.settings.workers)
     features = centre_features(backbone, job.split.images, rows=own, n_workers=n_workers, progress=progress)
     return processes.gather(torch.cat(list(features)), n)
+
+
+def _kept_centres(job: Job, bank: Bank, image_n: Tensor, progress: Progress) -> Iterator[Tensor]:
+    """Yield the features of kept centre views."""
+    # Without a block the tail is an adapter, and that takes no time.
+    shown = Progress() if job.settings.effort == "quick" else progress
+    shown.start("last block", len(image_n))
+    for image_b in torch.split(image_n, IMAGES_PER_LOOK):
+        yield run_tail(job.backbone, bank.take(image_b, torch.zeros_like(image_b)))
+        shown.advance(len(image_b))
+    shown.finish()
 
 
 def _warn_if_unbounded(settings: Settings) -> None:

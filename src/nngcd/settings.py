@@ -95,8 +95,11 @@ class Settings:
         check_unsure(self.unsure)
         if self.whitened_features is not None and self.whitened_features < 1:
             raise ConfigError("whitened_features", self.whitened_features, "must be at least 1")
-        if self.views.sizes != (1.0,) and self.effort != "quick":
-            raise ConfigError("views.sizes", list(self.views.sizes), "are for frozen features: --effort quick")
+        if self.views.sizes != (1.0,) and self.effort == "full":
+            raise ConfigError("views.sizes", list(self.views.sizes), "are for --effort quick or normal")
+        if self.training.resting_share and (self.effort == "quick" or self.views.n_kept is None):
+            reason = "is for a trained block and kept views: --effort normal, --views-per-image N"
+            raise ConfigError("training.resting_share", self.training.resting_share, reason)
 
     @property
     def k_range(self) -> tuple[int, int] | None:
@@ -167,8 +170,12 @@ def _suited(special: config.Values, chosen: config.Values) -> config.Values:
         # How a trained block takes to it was measured with our own backbone only.
         return {}
     special, loss = dict(special), dict(special.get("loss", {}))
-    views = chosen.get("views")
-    is_one_size = isinstance(views, dict) and views.get("sizes") in ([1], (1,))
+    given = chosen.get("views")
+    views = given if isinstance(given, dict) else {}
+    is_one_size = views.get("sizes") in ([1], (1,))
+    if views.get("per_image") == "online":
+        # The schedule is for kept views, of which features can be computed once.
+        special.pop("training", None)
     if "sizes" in special.get("views", {}) and (is_started or is_one_size or not is_ours):
         # Not every network takes images of any size, nor has every run seen them so.
         del special["views"]

@@ -52,8 +52,9 @@ class Config:
     centre view (0 where `sizes` already make several views of that); `online` draws new ones in every epoch instead,
     which costs a pass through the trunk each time."""
     sizes: tuple[float, ...] = (1.0,)
-    """Effort quick: the sizes at which the network sees every view, as multiples of the image size; their mean is what
-    an image is judged by, and each of them one more view to learn from. For networks that take images of any size."""
+    """The sizes at which the network sees every view, as multiples of the image size; their mean is what an image is
+    judged by, and each of them one more view to learn from. For networks that take images of any size; in effort normal
+    for CNNs, in effort full not at all."""
     bank_gb: float = 50.0
     """Largest view bank that is made, in GB."""
 

@@ -86,7 +86,7 @@ def test_views_are_read_in_blocks_of_images(views, monkeypatch):
     bank = CountingBank(backbone.trunk(views))
     _, whole = whitened_views(backbone, bank, bank.hidden_nv[:, 0], LABELS, 4)
     bank.asked.clear()
-    monkeypatch.setattr(training.whitened_views, "IMAGES_PER_BLOCK", 7)
+    monkeypatch.setattr(training.bank, "IMAGES_PER_BLOCK", 7)
     _, mapped = whitened_views(backbone, bank, bank.hidden_nv[:, 0], LABELS, 4)
     torch.testing.assert_close(mapped.hidden_nv, whole.hidden_nv)
     assert max(bank.asked) == 7

@@ -171,6 +171,11 @@ class Adapter(nn.Linear):
         nn.init.zeros_(self.bias)
 
 
+def adapter_of(tail: nn.Module) -> nn.Module:
+    """Return the adapter of a tail, or the identity where it has none: what follows the trained block, if any is."""
+    return next((part for part in tail.modules() if isinstance(part, Adapter)), nn.Identity())
+
+
 def frozen(backbone: Backbone, scale: float = math.sqrt(QUICK_SQUARED_LENGTH)) -> Backbone:
     """Return the backbone of effort quick: the whole network is the trunk, its features have length `scale`.
 

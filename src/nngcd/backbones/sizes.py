@@ -1,4 +1,4 @@
-"""Frozen features of an image seen at several sizes: their mean says more than any of them."""
+"""An image seen at several sizes: the mean of its features says more than any of them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from nngcd.core.errors import ConfigError
 
 
 class SeveralSizes(nn.Module):
-    """A network that looks at each image at several sizes: (B, 3, H, H) to one feature per size (B, S, D)."""
+    """A network that looks at each image at several sizes: (B, 3, H, H) to one feature per size (B, S, D).
+
+    Maps of a network that is cut before its last stage are put into one strip, (B, C, 1, cells of all sizes).
+    """
 
     side_s: Tensor
 
-    def __init__(self, network: ScaledFeatures, sides: Sequence[int]) -> None:
+    def __init__(self, network: nn.Module, sides: Sequence[int]) -> None:
         super().__init__()
         self.network = network
         self.sides = tuple(sides)
@@ -26,8 +29,11 @@ class SeveralSizes(nn.Module):
         self.register_buffer("side_s", torch.tensor(self.sides))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return (B, S, D) features of images, which are as large as the largest size."""
-        return torch.stack([self.network(_resized(images, side)) for side in self.sides], dim=-2)
+        """Return features or a strip of maps of images, which are as large as the largest size."""
+        looks = [self.network(_resized(images, side)) for side in self.sides]
+        if looks[0].ndim == 2:
+            return torch.stack(looks, dim=-2)
+        return torch.cat([maps.flatten(2) for maps in looks], dim=-1).unsqueeze(2)
 
 
 class OfMeanLook(nn.Module):
@@ -43,6 +49,42 @@ class OfMeanLook(nn.Module):
         return features
 
 
+class StageOfSizes(nn.Module):
+    """The last stage of a CNN, which takes strips of maps and gives the mean feature of all looks that are in them.
+
+    A strip shows a single look when the cells of all other sizes are 0 (`bank.MapLookBank`).
+    """
+
+    def __init__(self, stage: nn.Module, shapes: Sequence[tuple[int, int]]) -> None:
+        super().__init__()
+        self.stage = stage
+        self.shapes = tuple(shapes)
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """Cells of the map of each size, in the order of the strip."""
+        return tuple(height * width for height, width in self.shapes)
+
+    def forward(self, strip: Tensor) -> Tensor:
+        """Return (B, D) features of strips (B, C, 1, cells)."""
+        parts = zip(torch.split(strip.squeeze(2), [*self.cells], dim=-1), self.shapes, strict=True)
+        look_sbd, is_seen_sb = zip(*[self._look(cells, shape) for cells, shape in parts], strict=True)
+        length_sb = [torch.linalg.vector_norm(look_bd, dim=-1) for look_bd in look_sbd]
+        mean_length_b = torch.stack(length_sb).sum(0) / torch.stack(is_seen_sb).sum(0).clamp(min=1)
+        direction_bd = F.normalize(torch.stack([F.normalize(look_bd, dim=-1) for look_bd in look_sbd]).sum(0), dim=-1)
+        return direction_bd * mean_length_b[:, None]
+
+    def _look(self, cells_bcl: Tensor, shape: tuple[int, int]) -> tuple[Tensor, Tensor]:
+        """Return the features of one size, 0 where it is not in the strip, and where it is."""
+        is_seen_b = (cells_bcl != 0).flatten(1).any(-1)
+        maps = torch.unflatten(cells_bcl, -1, shape)
+        if torch.compiler.is_compiling():
+            # A choice of rows cannot be exported.
+            return self.stage(maps) * is_seen_b[:, None], is_seen_b
+        look_md = self.stage(maps[is_seen_b])
+        return look_md.new_zeros(len(maps), look_md.shape[-1]).masked_scatter(is_seen_b[:, None], look_md), is_seen_b
+
+
 def mean_look(hidden: Tensor) -> Tensor:
     """Return the mean direction (B, D) of features (B, S, D) of equal length, as long as these; (B, D) stays."""
     if hidden.ndim == 2:
@@ -52,7 +94,7 @@ def mean_look(hidden: Tensor) -> Tensor:
 
 
 def with_sizes(backbone: Backbone, sizes: Sequence[float]) -> Backbone:
-    """Return a frozen backbone that sees every view at several sizes, given as multiples of its image size.
+    """Return a backbone that sees every view at several sizes, given as multiples of its image size.
 
     Views are cut at the largest size, and made smaller from there: all sizes show the same part of the image.
 
@@ -61,6 +103,7 @@ def with_sizes(backbone: Backbone, sizes: Sequence[float]) -> Backbone:
     """
     own = backbone.preprocessing.image_size
     sides = [round(size * own) for size in sizes]
+    way_out = "leave them out (--set 'views.sizes=[1]')"
     try:
         with torch.no_grad():
             for side in sides:
@@ -68,15 +111,27 @@ def with_sizes(backbone: Backbone, sizes: Sequence[float]) -> Backbone:
     except torch.OutOfMemoryError:
         raise
     except (AssertionError, RuntimeError) as error:
-        reason = f"{backbone.name} takes images of {own} pixels only; leave them out (--set 'views.sizes=[1]')"
+        reason = f"{backbone.name} takes images of {own} pixels only; {way_out}"
         raise ConfigError("views.sizes", list(sizes), reason) from error
 
     def split(network: nn.Module) -> tuple[nn.Module, nn.Module]:
         trunk, tail = backbone.split(network)
-        assert isinstance(trunk, ScaledFeatures)
-        return SeveralSizes(trunk, sides), OfMeanLook(tail)
+        if isinstance(trunk, ScaledFeatures):
+            return SeveralSizes(trunk, sides), OfMeanLook(tail)
+        with torch.no_grad():
+            shapes = [tuple(trunk(torch.zeros(1, 3, side, side)).shape[1:]) for side in sides]
+        if len({shape[0] for shape in shapes}) > 1 or len(shapes[0]) != 3:
+            reason = f"the last block of {backbone.name} takes no maps of a CNN; {way_out}"
+            raise ConfigError("views.sizes", list(sizes), reason)
+        return SeveralSizes(trunk, sides), StageOfSizes(tail, [shape[1:] for shape in shapes])
 
     return replace(backbone, split=split, preprocessing=replace(backbone.preprocessing, image_size=max(sides)))
+
+
+def cells_of_sizes(backbone: Backbone) -> tuple[int, ...]:
+    """Return how many cells the map of each size has in a strip; none where the trunk gives features."""
+    stages = [part for part in backbone.tail.modules() if isinstance(part, StageOfSizes)]
+    return stages[0].cells if stages else ()
 
 
 def _resized(images: Tensor, side: int) -> Tensor:

@@ -58,11 +58,11 @@ def read_candidates(path: Path | None) -> dict[str, dict[str, Any]]:
 
 
 def possible_in(effort: str, candidates: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the candidates that an effort can have: several sizes are for frozen features."""
+    """Return the candidates that an effort can have: several sizes are for kept views."""
     return {
         name: values
         for name, values in candidates.items()
-        if effort == "quick" or "sizes" not in (values.get("views") or {})
+        if effort != "full" or "sizes" not in (values.get("views") or {})
     }
 
 

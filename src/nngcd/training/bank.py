@@ -12,6 +12,7 @@ stopped, more views per image add to it, and processes that write the same file 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -21,6 +22,12 @@ from numpy.lib.format import read_array_header_1_0, read_magic
 from torch import Tensor
 
 from nngcd.backbones.sizes import mean_look
+from nngcd.core import processes
+from nngcd.core.progress import Progress
+
+IMAGES_PER_BLOCK = 1024
+"""Images of which one view is read at a time where all are; for whitening, a quarter, four and sixteen times as many
+were slower."""
 
 
 class Bank(Protocol):
@@ -68,11 +75,30 @@ class LookBank:
         return 1 + self.n_sizes * self.bank.n_views
 
     def take(self, image_b: Tensor, view_b: Tensor) -> Tensor:
-        """Return the feature of look `view_b` at image `image_b`, for each b."""
+        """Return the hidden state of look `view_b` at image `image_b`, for each b."""
         look_b = (view_b - 1).clamp(min=0)
-        hidden_bsd = self.bank.take(image_b, look_b // self.n_sizes).float()
-        single_bd = hidden_bsd[torch.arange(len(look_b)), look_b % self.n_sizes]
-        return torch.where(view_b[:, None] == 0, mean_look(hidden_bsd), single_bd)
+        hidden_b = self.bank.take(image_b, look_b // self.n_sizes)
+        return self._looks(hidden_b, look_b % self.n_sizes, view_b == 0)
+
+    def _looks(self, hidden_bsd: Tensor, size_b: Tensor, is_mean_b: Tensor) -> Tensor:
+        """Return the mean of all sizes where that is asked for, elsewhere one size."""
+        hidden_bsd = hidden_bsd.float()
+        single_bd = hidden_bsd[torch.arange(len(size_b)), size_b]
+        return torch.where(is_mean_b[:, None], mean_look(hidden_bsd), single_bd)
+
+
+@dataclass(frozen=True, slots=True)
+class MapLookBank(LookBank):
+    """The same of strips of maps, whose mean look is for the stage to make: a single look has 0 in all other cells."""
+
+    cells: tuple[int, ...]
+    """Cells of each size."""
+
+    def _looks(self, hidden_bc1l: Tensor, size_b: Tensor, is_mean_b: Tensor) -> Tensor:
+        """Return strips with all sizes where the mean is asked for, elsewhere with one size."""
+        size_l = torch.arange(self.n_sizes).repeat_interleave(torch.tensor(self.cells))
+        is_seen_bl = is_mean_b[:, None] | (size_l == size_b[:, None])
+        return hidden_bc1l * is_seen_bl[:, None, None]
 
 
 @dataclass(eq=False)
@@ -122,6 +148,28 @@ class DiskBank:
         if (shard, view) not in self._open:
             self._open[shard, view] = _mapped_file(self.files[shard][view])
         return self._open[shard, view]
+
+
+def mapped_views(
+    bank: Bank, n_images: int, function: Callable[[Tensor], Tensor], progress: Progress | None = None
+) -> MemoryBank:
+    """Return what a function makes of all views of a bank, which is so much less that it fits into memory.
+
+    A block of images is read at a time; of several processes each computes its share.
+    """
+    progress = progress or Progress()
+    own_n = torch.arange(n_images)[processes.share(n_images)]
+    hidden_nv: Tensor | None = None
+    for place_b in torch.split(torch.arange(len(own_n)), IMAGES_PER_BLOCK):
+        image_b = own_n[place_b]
+        for view in range(bank.n_views):
+            hidden_b = function(bank.take(image_b, torch.full_like(image_b, view)))
+            if hidden_nv is None:
+                hidden_nv = hidden_b.new_empty(len(own_n), bank.n_views, *hidden_b.shape[1:])
+            hidden_nv[place_b, view] = hidden_b
+        progress.advance(len(place_b))
+    assert hidden_nv is not None, "there is an image for every process"
+    return MemoryBank(processes.gather(hidden_nv, n_images))
 
 
 def _mapped_file(path: Path) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from nngcd.backbones.backbone import Adapter, small_batches
+from nngcd.backbones.backbone import adapter_of, small_batches
 from nngcd.core import processes
 from nngcd.methods.contract import BaseMethod, Batch, Moment
 
@@ -20,9 +20,12 @@ class Learner(nn.Module):
     """In how many pieces the tail takes a batch. More need less memory and one more pass; the loss sees the whole batch
     and stays the same."""
 
-    def __init__(self, tail: nn.Module, method: BaseMethod, *, tail_learning_rate: float = 1.0) -> None:
+    def __init__(
+        self, tail: nn.Module, method: BaseMethod, *, tail_learning_rate: float = 1.0, resting_epochs: int = 0
+    ) -> None:
         super().__init__()
         self.tail_learning_rate = tail_learning_rate
+        self.resting_epochs = resting_epochs
         self.tail = tail
         self.method = method
         self.teacher_tail = deepcopy(tail).requires_grad_(False) if method.averages_tail else None
@@ -32,8 +35,7 @@ class Learner(nn.Module):
 
         An adapter that follows a trained stage is no part of the network: it learns as fast as the heads.
         """
-        adapter = [p for part in self.tail.modules() if isinstance(part, Adapter) for p in part.parameters()]
-        stage = [p for p in self.tail.parameters() if all(p is not other for other in adapter)]
+        adapter, stage = [*adapter_of(self.tail).parameters()], self._stage()
         # In effort quick the adapter is the whole tail, so that a rate of the tail is meant for it.
         parts = [(stage, self.tail_learning_rate), (adapter, 1.0 if stage else self.tail_learning_rate)]
         return [*parts, ([*self.method.parameters()], 1.0)]
@@ -41,20 +43,28 @@ class Learner(nn.Module):
     def forward(
         self, hidden_vb: Tensor, labels_b: Tensor, image_b: Tensor, n_images: int, moment: Moment
     ) -> dict[str, Tensor]:
-        """Return the method's loss terms for a batch of hidden states (V, B, ...).
+        """Return the method's loss terms for a batch of hidden states (V, B, ...); while the stage rests, of features.
 
         Of several processes each passes its share of the `n_images` through the tail. The features are then gathered,
         so that every process has the loss of the whole batch: contrastive losses compare all with all.
         """
         hidden_vb = self.method.arrange(hidden_vb, moment)
-        features_vbd, teacher_vbd = self._features(self.tail, hidden_vb, n_images), None
+        features_vbd, teacher_vbd = self._features(self._awake(self.tail, moment), hidden_vb, n_images), None
         if self.teacher_tail is not None:
             with torch.no_grad():
-                teacher_vbd = self._features(self.teacher_tail, hidden_vb, n_images)
+                teacher_vbd = self._features(self._awake(self.teacher_tail, moment), hidden_vb, n_images)
         labels_b, image_b = processes.gather(labels_b, n_images), processes.gather(image_b, n_images)
         # Half precision pays in the backbone; similarities at temperature 0.04 need all their digits.
         with torch.autocast(hidden_vb.device.type, enabled=False):
             return self.method.loss(Batch(features_vbd, labels_b, moment, image_b, teacher_vbd))
+
+    def _stage(self) -> list[nn.Parameter]:
+        """Return what of the tail is a part of the network."""
+        adapter = [*adapter_of(self.tail).parameters()]
+        return [p for p in self.tail.parameters() if all(p is not other for other in adapter)]
+
+    def _awake(self, tail: nn.Module, moment: Moment) -> nn.Module:
+        return adapter_of(tail) if moment.epoch < self.resting_epochs else tail
 
     def _features(self, tail: nn.Module, hidden_vb: Tensor, n_images: int) -> Tensor:
         """Return features_vbd of the whole batch, of which this process has the hidden states of its share."""
@@ -67,7 +77,11 @@ class Learner(nn.Module):
         return processes.gather(features_bvd, n_images).transpose(0, 1)
 
     def before_step(self, moment: Moment) -> None:
-        """Let the method say what rests in this step."""
+        """Let the stage rest in the first epochs, and let the method say what else rests in this step."""
+        if moment.epoch < self.resting_epochs:
+            # A regulariser of its weights has given it gradients.
+            for parameter in self._stage():
+                parameter.grad = None
         self.method.before_step(self.tail, moment)
 
     @torch.no_grad()

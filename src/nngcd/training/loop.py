@@ -33,6 +33,9 @@ class Config:
 
     epochs: int = 200
     """Passes over the data; each draws as many images as there are, labelled and unlabelled in equal parts."""
+    resting_share: float = 0.0
+    """Share of the epochs, at the start, in which the backbone's block rests: only what follows it learns, on features
+    that are computed once. Heads that know nothing yet would lead the block astray."""
     batch_size: int = 128
     """Images per step; each comes in two views."""
     learning_rate: float = 0.1
@@ -54,18 +57,23 @@ class Config:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "pieces"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"training.{name}", getattr(self, name), "must be at least 1")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise ConfigError("training.learning_rate", self.learning_rate, "must be positive")
-        if not 0 <= self.final_learning_rate <= 1:
-            raise ConfigError("training.final_learning_rate", self.final_learning_rate, "must be in [0, 1]")
-        if not 0 <= self.momentum < 1:
-            raise ConfigError("training.momentum", self.momentum, "must be in [0, 1)")
-        if self.tail_learning_rate is not None and self.tail_learning_rate < 0:
-            raise ConfigError("training.tail_learning_rate", self.tail_learning_rate, "must not be negative")
-        if self.weight_decay < 0:
-            raise ConfigError("training.weight_decay", self.weight_decay, "must not be negative")
+            self._check(name, getattr(self, name) >= 1, "must be at least 1")
+        is_positive = math.isfinite(self.learning_rate) and self.learning_rate > 0
+        self._check("learning_rate", is_positive, "must be positive")
+        self._check("final_learning_rate", 0 <= self.final_learning_rate <= 1, "must be in [0, 1]")
+        self._check("momentum", 0 <= self.momentum < 1, "must be in [0, 1)")
+        self._check("resting_share", 0 <= self.resting_share < 1, "must be in [0, 1)")
+        self._check("tail_learning_rate", (self.tail_learning_rate or 0) >= 0, "must not be negative")
+        self._check("weight_decay", self.weight_decay >= 0, "must not be negative")
+
+    def _check(self, name: str, is_possible: bool, reason: str) -> None:
+        if not is_possible:
+            raise ConfigError(f"training.{name}", getattr(self, name), reason)
+
+    @property
+    def resting_epochs(self) -> int:
+        """The epochs of `resting_share`, rounded down: at least one is left for the block."""
+        return int(self.resting_share * self.epochs)
 
 
 def train(  # noqa: PLR0913 (who learns, from what, how, seen by whom)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from nngcd.backbones.backbone import Backbone
-from nngcd.backbones.whitened import WhitenedFeatures, whitened, whitening_part
+from nngcd.backbones.whitened import whitened, whitening_part
 from nngcd.clustering.whitening import whitening
-from nngcd.training.bank import Bank, MemoryBank
+from nngcd.training.bank import Bank, mapped_views
 from nngcd.training.model import move
-
-IMAGES_PER_BLOCK = 1024
-"""Images of which one view is whitened at a time; a quarter, four and sixteen times as many were slower."""
 
 
 def whitened_views(
@@ -38,15 +34,4 @@ def whitened_views(
     move(result, features_nd.device, backbone.trunk.precision)
     if bank is None or features in result.tail.modules():
         return result, bank
-    return result, _mapped(bank, features, n)
-
-
-def _mapped(bank: Bank, features: WhitenedFeatures, n_images: int) -> MemoryBank:
-    """Return all views whitened: many fewer numbers than the bank's, of which a block of images is read at a time."""
-    n_directions = features.map_de.shape[1]
-    white_nve = features.map_de.new_empty(n_images, bank.n_views, n_directions)
-    for image_b in torch.split(torch.arange(n_images), IMAGES_PER_BLOCK):
-        for view in range(bank.n_views):
-            hidden_bd = bank.take(image_b, torch.full_like(image_b, view)).to(white_nve.device)
-            white_nve[image_b, view] = features.whiten(hidden_bd)
-    return MemoryBank(white_nve)
+    return result, mapped_views(bank, n, lambda hidden_bd: features.whiten(hidden_bd.to(features.map_de.device)))
