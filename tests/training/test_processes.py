@@ -25,6 +25,7 @@ from torch import nn
 # The first to be registered is the last to be called. One write, because both processes share the pipe and print()
 # of an unbuffered process, which torchrun's are, writes piece by piece.
 atexit.register(lambda: os.write(2, f"still together: {torch.distributed.is_initialized()}\\n".encode()))
+from nngcd.backbones.backbone import Adapter
 from nngcd.core import processes
 from nngcd.core.device import choose_device
 from nngcd.core.progress import Progress
@@ -36,10 +37,12 @@ from nngcd.training import loop
 from nngcd.training.bank import MemoryBank
 from nngcd.training.launching import launch
 from nngcd.training.learner import Learner
+from nngcd.training.resting import RestingFirst
 from nngcd.training.sources import BankViews
 
-module = {"nngcd": nngcd, "mugcd": mugcd}[sys.argv[1]]
-fabric = launch(choose_device("cpu"), "32-true", has_stages=sys.argv[1] == "mugcd")
+module = {"nngcd": nngcd, "mugcd": mugcd, "resting": nngcd}[sys.argv[1]]
+resting_epochs = 3 if sys.argv[1] == "resting" else 0
+fabric = launch(choose_device("cpu"), "32-true", has_stages=sys.argv[1] != "nngcd")
 rng = torch_generator(0, "blobs")
 class_n = torch.arange(244) % 6
 x = 3 * torch.randn(6, 16, generator=rng)[class_n] + torch.randn(244, 16, generator=rng)
@@ -52,7 +55,9 @@ for parameter in tail.parameters():
 init = torch_generator(0, "init")
 task = Task(n_features=16, n_clusters=6, n_old=3, generator=init, sparse_weights=(tail[0].weight,))
 method = module.Method(module.Config(n_hidden=24, n_projection=8), task)
-learner = Learner(tail, method)
+if resting_epochs:
+    tail.append(Adapter(16))
+learner = Learner(tail, method, resting_epochs=resting_epochs)
 losses = []
 find_gradients = loop._find_gradients
 def recorded(*arguments):
@@ -61,7 +66,11 @@ def recorded(*arguments):
     return values
 loop._find_gradients = recorded
 # 61 images per batch: the processes' shares are not equal.
-source = BankViews(MemoryBank(hidden), labels, "two-random", batch_size=61, seed=0)
+def source_of(bank):
+    return BankViews(bank, labels, "two-random", batch_size=61, seed=0)
+source = source_of(MemoryBank(hidden))
+if resting_epochs:
+    source = RestingFirst(source_of(MemoryBank(tail(hidden).detach())), source, resting_epochs)
 def overview(epoch):
     return Overview(learner.tail(hidden[:, 0]).detach(), torch.from_numpy(labels), epoch, 0)
 loop.train(learner, source, loop.Config(epochs=5), overview=overview, fabric=fabric, run=None, progress=Progress())
@@ -79,7 +88,7 @@ def environment():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["nngcd", "mugcd"])
+@pytest.mark.parametrize("method", ["nngcd", "mugcd", "resting"])
 def test_two_processes_train_as_one_does(tmp_path, method):
     script = tmp_path / "steps.py"
     script.write_text(STEPS, encoding="utf-8")
