@@ -68,7 +68,7 @@ def values_from(flags: dict[str, Any], config_file: Path | None, assignments: li
         if values.get(name) and Path(values[name]).exists():
             values[name] = str(Path(values[name]).resolve())
     if "effort" not in values:
-        # Of our own backbone frozen features are the better ones, however fast the machine (docs/research.md).
+        # Training a stage of our own backbone gains nothing over frozen features, on any machine (docs/research.md).
         is_fast = choose_device(values.get("device", "auto")).type != "cpu"
         is_ours = values.get("backbone", OWN_BACKBONE) == OWN_BACKBONE
         values["effort"] = "normal" if is_fast and not is_ours else "quick"
