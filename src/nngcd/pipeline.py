@@ -119,7 +119,11 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
 def _refuse_frozen_features(settings: Settings) -> None:
     """Raise `ConfigError` for what is made of frozen features, where a method has none."""
     sizes = list(settings.views.sizes)
-    asked = {"whitened_features": settings.whitened_features, "views.sizes": sizes if len(sizes) > 1 else None}
+    asked = {
+        "whitened_features": settings.whitened_features,
+        "views.sizes": sizes if len(sizes) > 1 else None,
+        "training.resting_share": settings.training.resting_share,
+    }
     for name, value in asked.items():
         if value:
             raise ConfigError(name, value, f"{settings.method} learns inside the network: it has no frozen features")

@@ -78,7 +78,10 @@ def test_images_go_in_as_they_are_and_the_preprocessing_is_described(nngcd, tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("more", [{"sizes": (1.0, 1.5)}, {"effort": "normal", "tail_blocks": 1}])
+@pytest.mark.parametrize(
+    "more",
+    [{"sizes": (1.0, 1.5)}, {"effort": "normal"}, {"effort": "normal", "sizes": (1.0, 1.5)}],
+)
 def test_whitened_features_of_several_sizes_or_of_a_trained_stage_go_along(nngcd, tmp_path, more):
     plain = small_model("nngcd").blueprint
     blueprint = replace(plain, whitened_features=8, **more)

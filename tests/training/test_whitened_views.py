@@ -151,6 +151,7 @@ def test_fewer_than_one_direction_are_refused():
     [
         ({"whitened_features": 8}, "whitened_features = 8"),
         ({"views": {"sizes": [1, 2]}}, r"views.sizes = \[1.0, 2.0\]"),
+        ({"effort": "normal", "views": {"per_image": 2}, "training": {"resting_share": 0.5}}, "resting_share = 0.5"),
     ],
 )
 def test_a_method_inside_the_network_has_no_frozen_features_to_make_more_of(values, named, blob_split):
