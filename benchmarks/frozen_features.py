@@ -10,7 +10,7 @@ from torch import Tensor
 from nngcd.core.progress import Progress
 from nngcd.datasets import open_dataset
 from nngcd.datasets.split import Split, Truth
-from nngcd.pipeline import centre_view_features, kept_views, prepare
+from nngcd.job import centre_view_features, kept_views, prepare
 from nngcd.settings import resolve
 
 

@@ -134,15 +134,19 @@ def test_the_time_of_a_fit_is_measured(nngcd, image_folder, tmp_path):
 
 
 def test_time_per_image_is_counted_up_by_hand():
+    from functools import partial
+
     from nngcd.effort_times import Costs, _seconds
     from nngcd.settings import resolve
 
-    costs = Costs(read=0.5, trunk=2.0, step=0.25)
+    seconds = partial(_seconds, Costs(read=0.5, trunk=2.0, step=0.25), resting_step=0.125)
     few = {"training": {"epochs": 4}}
     # Read once, the centre view and two random ones through the trunk, four steps.
-    assert _seconds(costs, resolve({"effort": "quick", "preset": "paper", **few})) == 0.5 + 3 * 2.0 + 4 * 0.25
+    assert seconds(resolve({"effort": "quick", "preset": "paper", **few})) == 0.5 + 3 * 2.0 + 4 * 0.25
+    # Only the centre view, three epochs in which the block rests, one in which it does not.
+    assert seconds(resolve({"effort": "normal", **few})) == 0.5 + 2.0 + 3 * 0.125 + 0.25
     # In every epoch: read, two views, a step.
-    assert _seconds(costs, resolve({"effort": "full", **few})) == 4 * (0.5 + 2 * 2.0 + 0.25)
+    assert seconds(resolve({"effort": "full", **few})) == 4 * (0.5 + 2 * 2.0 + 0.25)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import warnings
 import pandas as pd
 import pytest
 
-from nngcd import pipeline
+from nngcd import job
 from nngcd.cli import grid
 from nngcd.cli.display import each_note_once, warn
 from nngcd.cli.running import open_data
@@ -96,7 +96,7 @@ def test_two_grids_in_one_folder_do_not_make_a_run_twice(nngcd, out, cache, monk
 
     def prepare(split, settings):
         RunFolder.create(out / "kmeans-0")  # another process was faster
-        return pipeline.prepare(split, settings)
+        return job.prepare(split, settings)
 
     monkeypatch.setattr(running, "prepare", prepare)
     code, _, err = nngcd("bench", "digits", "--method", "kmeans", "--seeds", 0, *TINY, "--out", out, "--cache", cache)

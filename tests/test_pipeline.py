@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from nngcd import pipeline
+from nngcd import job, pipeline
 from nngcd.core.config import read_yaml
 from nngcd.core.errors import ConfigError, DataError, NngcdWarning
 from nngcd.core.files import read_json
@@ -20,7 +20,8 @@ from nngcd.datasets import open_dataset, open_images
 from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.split import Truth
 from nngcd.evaluation import evaluate
-from nngcd.pipeline import discover, fit, fit_job, prepare
+from nngcd.job import prepare
+from nngcd.pipeline import discover, fit, fit_job
 from nngcd.prediction import predict
 from nngcd.settings import resolve
 from nngcd.training.model import Model
@@ -225,10 +226,10 @@ def test_online_views_with_whitened_features_end_to_end(image_folder, tmp_path, 
     # Several sizes in emulated half precision would take a minute.
     views = {"per_image": "online"} | ({"sizes": [1]} if precision == "bf16-mixed" else {})
     online = {"views": views, "precision": precision, "training": {"epochs": 2, "batch_size": 12}}
-    job = prepare(split, resolve(values | online | {"whitened_features": 8}))
-    found = fit_job(job, run=None, cache=tmp_path / "cache", progress=Progress())
+    prepared = prepare(split, resolve(values | online | {"whitened_features": 8}))
+    found = fit_job(prepared, run=None, cache=tmp_path / "cache", progress=Progress())
     assert not list(tmp_path.rglob("*.npy"))
-    assert found.model.backbone.trunk.precision == job.backbone.trunk.precision == precision
+    assert found.model.backbone.trunk.precision == prepared.backbone.trunk.precision == precision
     assert found.features_nd.shape == (len(split), 8)
     category_n = np.array(found.categories)[found.scores_nk.argmax(-1)]
     for colour in split.class_names:
@@ -287,7 +288,7 @@ def test_training_never_sees_the_labels_that_are_held_back(blob_split, monkeypat
     """Poisoned: wrong labels in the place of held-back ones change nothing but the accuracy on them."""
     is_held = prepare(blob_split, blob_settings()).is_held_back
     assert is_held.sum() == 12
-    monkeypatch.setattr(pipeline, "hold_back", lambda *args, **kwargs: is_held)
+    monkeypatch.setattr(job, "hold_back", lambda *args, **kwargs: is_held)
     wrong = dataclasses.replace(blob_split, labels=np.where(is_held, (blob_split.labels + 1) % 3, blob_split.labels))
     right, poisoned = fit(blob_split, blob_settings()), fit(wrong, blob_settings())
     assert torch.equal(right.scores_nk, poisoned.scores_nk)

@@ -172,6 +172,11 @@ def test_what_the_default_adds_where_a_block_is_trained_is_for_our_backbone():
     assert (ours.whitened_features, ours.views.per_image, ours.training.resting_epochs) == (256, 0, 30)
     assert (started.whitened_features, started.views.per_image, started.loss.n_hidden) == (None, 10, 2048)
     assert (started.training.epochs, started.training.resting_epochs) == (50, 0)
+    assert (ours.loss.teacher_warmup_epochs, started.loss.teacher_warmup_epochs) == (10, 8)
+    # The rate is for a block that rests as long as the recipe says.
+    awake = resolve({"effort": "normal", "training": {"resting_share": 0.0}})
+    assert (ours.training.tail_learning_rate, awake.training.tail_learning_rate) == (1.0, None)
+    assert awake.training.epochs == ours.training.epochs
     # Nothing can rest on features computed once where views are new in every epoch.
     online = resolve({"effort": "normal", "views": {"per_image": "online"}})
     assert (online.whitened_features, online.training.epochs, online.training.resting_epochs) == (256, 50, 0)
@@ -184,6 +189,7 @@ def test_what_the_default_adds_where_a_block_is_trained_is_for_our_backbone():
 def test_features_as_they_are_have_the_heads_and_the_schedule_of_other_presets():
     plain = resolve({"effort": "normal", "whitened_features": None})
     assert (plain.whitened_features, plain.training.epochs, plain.loss.n_hidden) == (None, 50, 2048)
+    assert (plain.views.sizes, plain.views.per_image) == ((1.0,), 10)
     assert plain.loss.neighbour_weight == resolve({"effort": "normal"}).loss.neighbour_weight > 0
 
 

@@ -35,12 +35,13 @@ def with_times(report: Report, *, backbone: str | None = None, device: str = "au
     chosen = {"device": device} | ({"backbone": backbone} if backbone else {})
     try:
         efforts = {effort: resolve({"effort": effort, **chosen}) for effort in ("quick", "normal", "full")}
-        seconds = {
-            effort: len(report.split) * _seconds(_costs(report.split, settings), settings)
-            for effort, settings in efforts.items()
-        }
+        costs = {effort: _costs(report.split, settings) for effort, settings in efforts.items()}
     except ResourceError as error:
         return dataclasses.replace(report, timing=f"no estimate of the time: {error}")
+    seconds = {
+        effort: len(report.split) * _seconds(costs[effort], settings, resting_step=costs["quick"].step)
+        for effort, settings in efforts.items()
+    }
     where = f"{os.cpu_count()} cores, {choose_device(device).type}, as busy as it is now"
     how = f"rough: measured on {where}; without the search for the number of categories"
     return dataclasses.replace(report, seconds=seconds, timing=how)
@@ -58,13 +59,14 @@ class Costs:
     """One training step."""
 
 
-def _seconds(costs: Costs, settings: Settings) -> float:
+def _seconds(costs: Costs, settings: Settings, *, resting_step: float) -> float:
     """Return the seconds of a whole fit per image: views are made once, or in every epoch."""
     epochs, n_kept = settings.training.epochs, settings.views.n_kept
     if n_kept is None:
         return epochs * (costs.read + 2 * costs.trunk + costs.step)
-    # While the block rests, a step is nothing beside one in which it is trained.
-    return costs.read + (1 + n_kept) * costs.trunk + (epochs - settings.training.resting_epochs) * costs.step
+    n_resting = settings.training.resting_epochs
+    steps = (epochs - n_resting) * costs.step + n_resting * resting_step
+    return costs.read + (1 + n_kept) * costs.trunk + steps
 
 
 def _costs(split: Split, settings: Settings) -> Costs:

@@ -13,7 +13,7 @@ from nngcd.core.files import read_table, read_tensors
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.split import Split
-from nngcd.pipeline import centre_view_features, kept_views, prepare
+from nngcd.job import centre_view_features, kept_views, prepare
 from nngcd.settings import Settings
 
 

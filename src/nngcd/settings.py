@@ -96,9 +96,16 @@ class Settings:
         if self.whitened_features is not None and self.whitened_features < 1:
             raise ConfigError("whitened_features", self.whitened_features, "must be at least 1")
         if self.views.sizes != (1.0,) and self.effort == "full":
-            raise ConfigError("views.sizes", list(self.views.sizes), "are for --effort quick or normal")
+            raise ConfigError(
+                "views.sizes",
+                list(self.views.sizes),
+                "are for --effort quick or normal; leave them out (--set 'views.sizes=[1]')",
+            )
         if self.training.resting_share and (self.effort == "quick" or self.views.n_kept is None):
-            reason = "is for a trained block and kept views: --effort normal, --views-per-image N"
+            reason = (
+                "is for a trained block and kept views: --effort normal, --views-per-image N; or leave it out "
+                "(--set training.resting_share=0)"
+            )
             raise ConfigError("training.resting_share", self.training.resting_share, reason)
 
     @property
@@ -170,21 +177,32 @@ def _suited(special: config.Values, chosen: config.Values) -> config.Values:
         # How a trained block takes to it was measured with our own backbone only.
         return {}
     special, loss = dict(special), dict(special.get("loss", {}))
-    given = chosen.get("views")
-    views = given if isinstance(given, dict) else {}
+    views, training = _part(chosen, "views"), _part(chosen, "training")
+    is_plain = is_started or chosen.get("whitened_features", special["whitened_features"]) is None
     is_one_size = views.get("sizes") in ([1], (1,))
-    if views.get("per_image") == "online":
-        # The schedule is for kept views, of which features can be computed once.
-        special.pop("training", None)
-    if "sizes" in special.get("views", {}) and (is_started or is_one_size or not is_ours):
+    is_trained_plain = is_plain and chosen["effort"] != "quick"
+    if "sizes" in special.get("views", {}) and (is_started or is_one_size or is_trained_plain or not is_ours):
         # Not every network takes images of any size, nor has every run seen them so.
         del special["views"]
-    if is_started or chosen.get("whitened_features", special["whitened_features"]) is None:
+    if is_plain:
         # Whitened features are made anew in every run, so that none can go on from another's. Features as they are have
-        # the heads and the schedule of the other presets.
-        special = {name: value for name, value in special.items() if name not in ("whitened_features", "training")}
+        # the heads of the other presets.
+        special.pop("whitened_features")
         loss.pop("n_hidden", None)
+    if is_plain or views.get("per_image") == "online":
+        # The schedule is for whitened features that are computed once.
+        special.pop("training", None)
+        loss.pop("teacher_warmup_epochs", None)
+    elif "resting_share" in training:
+        # The rate is for a block that rests as long as the recipe says.
+        special["training"] = {**special.get("training", {}), "tail_learning_rate": None}
     return special | {"loss": loss}
+
+
+def _part(chosen: config.Values, name: str) -> config.Values:
+    """Return a group of what was chosen; what is no group is for others to refuse."""
+    values = chosen.get(name)
+    return values if isinstance(values, dict) else {}
 
 
 def _group(values: object) -> config.Values:

@@ -168,7 +168,17 @@ def test_gradients_of_a_strip_are_those_of_its_maps():
     torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=1e-10)
 
 
-def test_a_size_that_no_strip_shows_costs_nothing():
+def test_the_stage_passes_only_what_the_strips_show():
+    seen, hidden = strips((1.0, 0.5))
+    hidden = hidden.clone()
+    hidden[1:, ..., 16:] = 0
+    n_passed = []
+    seen.tail.network.stage.register_forward_hook(lambda _, inputs, __: n_passed.append(len(inputs[0])))
+    seen.tail(hidden)
+    assert n_passed == [4, 1]
+
+
+def test_a_size_that_no_strip_shows_changes_nothing():
     seen, hidden = strips((1.0, 0.5))
     hidden = hidden.clone()
     hidden[..., 16:] = 0

@@ -34,7 +34,7 @@ from nngcd.methods import mugcd, nngcd
 from nngcd.methods.contract import Overview, Task
 from nngcd.methods.centres import semi_supervised_centres
 from nngcd.training import loop
-from nngcd.training.bank import MemoryBank
+from nngcd.training.bank import MemoryBank, mapped_views
 from nngcd.training.launching import launch
 from nngcd.training.learner import Learner
 from nngcd.training.resting import RestingFirst
@@ -70,7 +70,8 @@ def source_of(bank):
     return BankViews(bank, labels, "two-random", batch_size=61, seed=0)
 source = source_of(MemoryBank(hidden))
 if resting_epochs:
-    source = RestingFirst(source_of(MemoryBank(tail(hidden).detach())), source, resting_epochs)
+    rested = mapped_views(MemoryBank(hidden), len(hidden), lambda hidden_b: tail(hidden_b).detach())
+    source = RestingFirst(source_of(rested), source, resting_epochs)
 def overview(epoch):
     return Overview(learner.tail(hidden[:, 0]).detach(), torch.from_numpy(labels), epoch, 0)
 loop.train(learner, source, loop.Config(epochs=5), overview=overview, fabric=fabric, run=None, progress=Progress())

@@ -89,6 +89,7 @@ def test_a_tail_without_an_adapter_and_an_averaged_one_can_rest(tail):
     assert all(torch.isfinite(p).all() for p in learner.parameters())
 
 
-def test_a_share_is_of_the_epochs_and_leaves_one():
-    assert [loop.Config(epochs=n, resting_share=0.89).resting_epochs for n in (1, 2, 34)] == [0, 1, 30]
+def test_a_share_of_the_epochs_is_rounded_down_but_never_to_none():
+    assert [loop.Config(epochs=n, resting_share=0.89).resting_epochs for n in (1, 2, 34)] == [1, 1, 30]
+    assert loop.Config(epochs=100, resting_share=0.29).resting_epochs == 29
     assert loop.Config(epochs=5).resting_epochs == 0

@@ -10,7 +10,8 @@ from nngcd.core.errors import ConfigError, DataError, NngcdWarning, UserError
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.arrays import from_arrays
-from nngcd.pipeline import discover, fit, prepare
+from nngcd.job import prepare
+from nngcd.pipeline import discover, fit
 from nngcd.settings import resolve
 from nngcd.training.model import Blueprint, build_backbone
 

@@ -14,7 +14,7 @@ from nngcd.backbones.features import feature_backbone
 from nngcd.backbones.whitened import whitened
 from nngcd.clustering.whitening import whitened_within_classes, whitening
 from nngcd.core.errors import ConfigError
-from nngcd.pipeline import prepare
+from nngcd.job import prepare
 from nngcd.settings import resolve
 from nngcd.training.bank import MemoryBank
 from nngcd.training.learner import Learner

@@ -78,8 +78,8 @@ class StageOfSizes(nn.Module):
         """Return the features of one size, 0 where it is not in the strip, and where it is."""
         is_seen_b = (cells_bcl != 0).flatten(1).any(-1)
         maps = torch.unflatten(cells_bcl, -1, shape)
-        if torch.compiler.is_compiling():
-            # A choice of rows cannot be exported.
+        if torch.compiler.is_compiling() or not is_seen_b.any():
+            # A choice of rows cannot be exported, and not every device takes an empty batch.
             return self.stage(maps) * is_seen_b[:, None], is_seen_b
         look_md = self.stage(maps[is_seen_b])
         return look_md.new_zeros(len(maps), look_md.shape[-1]).masked_scatter(is_seen_b[:, None], look_md), is_seen_b

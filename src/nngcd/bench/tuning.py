@@ -58,7 +58,7 @@ def read_candidates(path: Path | None) -> dict[str, dict[str, Any]]:
 
 
 def possible_in(effort: str, candidates: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the candidates that an effort can have: several sizes are for kept views."""
+    """Return the candidates that an effort can have: several sizes are not for effort full."""
     return {
         name: values
         for name, values in candidates.items()

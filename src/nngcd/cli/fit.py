@@ -17,7 +17,7 @@ FROM_REVIEW_HELP = "Start a new run on the data of RUN; what a person decided in
 INIT_FROM_HELP = "Begin with the trained tail and heads of a finished run on the same data."
 VIEWS_HELP = (
     "Random views kept of each image, or new ones every epoch. (default: quick 2, normal 10, full online; of nngcd's "
-    "default preset quick and normal 0, beside three sizes)"
+    "default preset quick and normal 0, beside three sizes, with our own backbone)"
 )
 
 

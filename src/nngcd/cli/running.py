@@ -27,7 +27,8 @@ from nngcd.datasets import open_dataset
 from nngcd.datasets.findings import count
 from nngcd.datasets.published import published_names
 from nngcd.datasets.split import Split
-from nngcd.pipeline import discover, prepare
+from nngcd.job import prepare
+from nngcd.pipeline import discover
 from nngcd.report import read_findings, write_report
 from nngcd.settings import OWN_BACKBONE, Settings, resolve
 

@@ -45,7 +45,7 @@ class Bank(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MemoryBank:
-    """A bank that is one tensor; for features that the user brings instead of images."""
+    """A bank that is one tensor: of features that the user brings, or that were computed once and are few numbers."""
 
     hidden_nv: Tensor
 

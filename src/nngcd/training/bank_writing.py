@@ -33,7 +33,6 @@ CODE_VERSION = 2
 """Raised when views or trunks are computed differently, so that older files are not used."""
 VIEW_SEED = 0
 """Kept views are drawn from a fixed seed, so that runs with different seeds share one bank."""
-WAYS_OUT = "Use fewer views (--views-per-image 2), fresh ones (--views-per-image online)"
 SECONDS_PER_DAY = 86_400
 SHARD_BYTES, SHARD_IMAGES = 2**28, 512
 """A file is at most this large, and holds at most so many images: what is lost when the writing is interrupted."""
@@ -76,6 +75,14 @@ class BankPlan:
         return f"{len(self.images):,} images x {self.n_views} views, {_size(self.n_bytes)}"
 
     @property
+    def ways_out(self) -> str:
+        """What makes the bank smaller, or needs none."""
+        fewer = "fewer views (--views-per-image 2)"
+        if not self.n_random:
+            fewer = "one size and two random views (--set 'views.sizes=[1]' --views-per-image 2), effort quick"
+        return f"Use {fewer}, fresh ones (--views-per-image online)"
+
+    @property
     def shard_size(self) -> int:
         """Images per file."""
         return max(1, min(SHARD_IMAGES, SHARD_BYTES // self.view_bytes))
@@ -110,7 +117,7 @@ def plan_bank(backbone: Backbone, split: Split, *, n_random: int, is_strong: boo
     shape = tuple(run_trunk(backbone, torch.zeros(1, 3, size, size, dtype=torch.uint8)).shape[1:])
     plan = BankPlan(backbone=backbone, split=split, n_random=n_random, is_strong=is_strong, hidden_shape=shape)
     if plan.n_bytes > limit_gb * 1e9:
-        text = f"the view bank ({plan.size}) takes more than the {limit_gb:g} GB allowed. {WAYS_OUT}"
+        text = f"the view bank ({plan.size}) takes more than the {limit_gb:g} GB allowed. {plan.ways_out}"
         raise ResourceError(f"{text}, or allow more (--bank-size).")
     return plan
 
@@ -180,7 +187,7 @@ def _check_room(plan: BankPlan, folder: Path, n_bytes: int) -> None:
     free = shutil.disk_usage(folder).free
     if n_bytes > free:
         room = f"lacks {_size(n_bytes)}, and {folder} has {_size(free)} free"
-        raise ResourceError(f"the view bank ({plan.size}) {room}. {WAYS_OUT}, or another disk (--cache).")
+        raise ResourceError(f"the view bank ({plan.size}) {room}. {plan.ways_out}, or another disk (--cache).")
 
 
 def _write_shard(plan: BankPlan, rows: range, files: dict[int, Path], n_workers: int, progress: Progress) -> None:

@@ -72,8 +72,9 @@ class Config:
 
     @property
     def resting_epochs(self) -> int:
-        """The epochs of `resting_share`, rounded down: at least one is left for the block."""
-        return int(self.resting_share * self.epochs)
+        """The epochs of `resting_share`, rounded down, but at least one where there is a share."""
+        # 0.29 x 100 is a little less than 29.
+        return max(int(self.resting_share * self.epochs + 1e-9), 1) if self.resting_share else 0
 
 
 def train(  # noqa: PLR0913 (who learns, from what, how, seen by whom)

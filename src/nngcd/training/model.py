@@ -61,7 +61,7 @@ class Blueprint:
     whitened_features: int | None = None
     """To how many directions the features are whitened; None when they are not."""
     sizes: tuple[float, ...] = (1.0,)
-    """At which multiples of the image size the frozen network sees an image."""
+    """At which multiples of the image size the network sees an image."""
 
 
 @dataclass(frozen=True, slots=True)
