@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from nngcd import job, pipeline
+from nngcd.backbones.backbone import Adapter
 from nngcd.core.config import read_yaml
 from nngcd.core.errors import ConfigError, DataError, NngcdWarning
 from nngcd.core.files import read_json
@@ -301,3 +302,12 @@ def test_a_benchmark_holds_nothing_back_and_calls_nothing_unsure(blob_split):
     found = fit(published, blob_settings(method="kmeans", loss={}, training={}))
     assert (found.confidence.is_calibrated, found.confidence.temperature) == (False, 1.0)
     assert found.confidence.unsure_below == 0
+
+
+def test_features_that_are_brought_have_no_block_that_rests(blob_split):
+    settings = blob_settings(effort="normal", training={"epochs": 3, "batch_size": 60}, preset="default")
+    assert settings.training.resting_epochs == 2
+    fitted = fit(blob_split, settings)
+    adapter = next(part for part in fitted.model.backbone.tail.modules() if isinstance(part, Adapter))
+    assert not torch.equal(adapter.weight, torch.eye(len(adapter.weight)))
+    assert torch.isfinite(fitted.scores_nk).all()
