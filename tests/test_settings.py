@@ -175,7 +175,7 @@ def test_what_the_default_adds_where_a_block_is_trained_is_for_our_backbone():
     assert (ours.loss.teacher_warmup_epochs, started.loss.teacher_warmup_epochs) == (10, 8)
     # The rate is for a block that rests as long as the recipe says.
     awake = resolve({"effort": "normal", "training": {"resting_share": 0.0}})
-    assert (ours.training.tail_learning_rate, awake.training.tail_learning_rate) == (1.0, None)
+    assert (ours.training.tail_learning_rate, awake.training.tail_learning_rate) == (0.1, None)
     assert awake.training.epochs == ours.training.epochs
     # Nothing can rest on features computed once where views are new in every epoch.
     online = resolve({"effort": "normal", "views": {"per_image": "online"}})
