@@ -13,6 +13,7 @@ With all of them off the loss is SimGCD's, to the bit (tested).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 import torch
@@ -47,6 +48,8 @@ class Config(simgcd.Config):
     """Width of that weighting (sigma); large values give InfoNCE."""
     sparse_weight: float = 3e-5
     """Weight of the hybrid sparse regulariser (gamma); 0 switches it off."""
+    sparse_on: tuple[Literal["tail", "projection", "prototypes"], ...] = ("tail", "projection", "prototypes")
+    """Whose matrices the regulariser touches (W, which the paper leaves undefined)."""
     sparse_l1_share: float = 0.6
     """Share of the L1 norm in the regulariser (beta), in [0, 1]."""
     sparse_frobenius: Literal["squared", "norm"] = "squared"
@@ -136,10 +139,11 @@ class Method(simgcd.Method):
         )
 
     def _sparse_weights(self) -> tuple[Tensor, ...]:
-        """Return the matrices of tail, projection and classifier.
+        """Return the matrices that `sparse_on` names.
 
         The authors' code also includes normalisation gains (any name with "weight"), which have no weight decay and are
         pushed up once above 1.25; we leave them out (docs/paper.md).
         """
-        head = tuple(p for p in self.projection.parameters() if p.ndim >= 2)
-        return (*self.task.sparse_weights, *head, self.prototypes.weight)
+        projection = tuple(p for p in self.projection.parameters() if p.ndim >= 2)
+        weights = {"tail": self.task.sparse_weights, "projection": projection, "prototypes": (self.prototypes.weight,)}
+        return tuple(chain.from_iterable(weights[part] for part in self.config.sparse_on))
