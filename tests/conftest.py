@@ -88,7 +88,7 @@ class StopAfter(Progress):
         self.stage = stage
 
     def advance(self, n=1, note=""):
-        if self.stage == "training":
+        if self.stage.startswith("training") and n:
             self.left -= n
             if self.left <= 0:
                 raise KeyboardInterrupt

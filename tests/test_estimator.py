@@ -62,6 +62,27 @@ def test_features_take_effort_quick_whatever_is_asked_and_one_of_them_is_enough(
     assert found.labels_.tolist() == [0]
 
 
+def test_the_backbone_is_that_of_the_recipe_unless_one_is_named(image_folder, monkeypatch):
+    asked = []
+
+    def stop(split, settings, **_):
+        asked.append(settings.backbone)
+        raise InterruptedError
+
+    monkeypatch.setattr(estimator, "fit", stop)
+    for one in (CategoryDiscovery(), CategoryDiscovery(method="promptcal"), CategoryDiscovery(backbone="dino")):
+        with pytest.raises(InterruptedError):
+            one.fit(image_folder)
+    assert asked == ["efficientnet_lite0", "test_vit", "dino"]
+
+
+def test_novelty_is_higher_for_images_of_new_categories(fitted, blobs):
+    features, _, classes = blobs
+    novelty = fitted.novelty_score(features)
+    assert novelty.shape == (len(features),)
+    assert novelty[classes >= 3].min() > novelty[classes < 3].max()
+
+
 def test_string_labels_and_every_way_to_say_unlabelled(blobs):
     features, labels, _ = blobs
     names = np.array(["ant", "bee", "cat"], dtype=object)

@@ -195,6 +195,14 @@ def test_images_end_to_end(image_folder, tmp_path, effort):
     assert predicted.loc["_unlabelled/broken.png", "status"] == "unreadable"
 
 
+class Stages(Progress):
+    def __init__(self):
+        self.stages = []
+
+    def start(self, stage, total):
+        self.stages.append(stage)
+
+
 @pytest.mark.parametrize("n_before", [1, 2])
 def test_a_block_that_rests_and_is_then_trained_is_resumed_and_loaded_to_the_bit(
     image_folder, tmp_path, stop_after, n_before
@@ -207,7 +215,10 @@ def test_a_block_that_rests_and_is_then_trained_is_resumed_and_loaded_to_the_bit
     with pytest.raises(KeyboardInterrupt):
         fit(split, settings, run=run, progress=stop_after(n_before))
     assert len(run.read_metrics()) == n_before
-    resumed = fit(split, settings, run=run)
+    told = Stages()
+    resumed = fit(split, settings, run=run, progress=told)
+    # What the resting block gives is not computed for a run that has no resting epoch left.
+    assert ("resting block" in told.stages) == (n_before < 2)
     assert len(run.read_metrics()) == 3
     assert torch.equal(resumed.scores_nk, unbroken.scores_nk)
     resumed.model.save(tmp_path / "model", resumed.categories)

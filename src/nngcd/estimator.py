@@ -54,7 +54,8 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         method: name of a file in `nngcd/methods`.
         preset: default, paper or official.
         effort: quick, normal or full; features always take quick.
-        backbone: name of a file in `nngcd/backbones` or of a timm model; not used for features.
+        backbone: name of a file in `nngcd/backbones` or of a timm model; None: the recipe's, for most methods
+            efficientnet_lite0. Not used for features.
         settings: any further settings, nested as in config.yaml, for example `{"training": {"epochs": 50}}`.
         random_state: the seed.
         device: auto, cpu, cuda or mps.
@@ -69,7 +70,7 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         method: str = "nngcd",
         preset: str = "default",
         effort: str = "quick",
-        backbone: str = "efficientnet_lite0",
+        backbone: str | None = None,
         settings: dict[str, Any] | None = None,
         random_state: int = 0,
         device: str = "auto",
@@ -96,15 +97,15 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         """
         split = _as_split(X, y)
         effort = "quick" if split.images is None else self.effort
-        values = {
+        own = {
             "method": self.method, "preset": self.preset, "effort": effort, "k": self.n_categories,
             "backbone": self.backbone, "seed": self.random_state, "device": self.device,
         }  # fmt: skip
         further = self.settings or {}
-        for name in values.keys() & further.keys():
+        for name in own.keys() & further.keys():
             raise ConfigError(f"settings['{name}']", further[name], "has a parameter of its own; use that")
         cache = Path(self.cache) if self.cache else None
-        settings = resolve({**further, **values})
+        settings = resolve({**further, **{name: value for name, value in own.items() if value is not None}})
         fitted = fit(split, settings, cache=cache, progress=self.progress)
         self._keep(fitted.model, fitted.categories, fitted.confidence)
         self.k_estimate_ = fitted.k_estimate

@@ -49,8 +49,9 @@ def balanced_batches(labels: NDArray[np.int64], batch_size: int, generator: torc
 class ViewDataset(Dataset[Tensor]):
     """Item i is the views of image i as uint8 (1 + n_random, 3, H, W): the centre view, then the random ones.
 
-    Each image has its own generator, named by seed, purpose and index. So the views depend neither on the order in
-    which images are read nor on the number of worker processes.
+    Each item has its own generator, named by seed, purpose and index. So the views depend neither on the order in
+    which images are read nor on the number of worker processes. Beyond the N images come the same ones again with
+    other random views: items i, N + i, 2 N + i, ... are all of image i.
 
     Args:
         images: what to read from.
@@ -87,7 +88,7 @@ class ViewDataset(Dataset[Tensor]):
     def __getitem__(self, index: int) -> Tensor:
         generator = numpy_generator(self.seed, self.purpose, index)
         # Resized once: the views find nothing left to resize.
-        image = self.preprocessing.resized(self.images.open(index))
+        image = self.preprocessing.resized(self.images.open(index % len(self.images)))
         views = [self.preprocessing.centre_view(image)]
         for _ in range(self.n_random):
             seen = distorted(image, generator) if self.is_strong else image

@@ -7,6 +7,7 @@ import logging
 import shutil
 import time
 from pathlib import Path
+from typing import cast
 
 import torch
 
@@ -27,6 +28,7 @@ from nngcd.methods.contract import Overview
 from nngcd.results import Fitted, name_clusters, with_decisions
 from nngcd.settings import Settings
 from nngcd.training.bank import Bank, MemoryBank
+from nngcd.training.checkpoint import epochs_done
 from nngcd.training.learner import Learner
 from nngcd.training.loop import train
 from nngcd.training.model import Model, device_of
@@ -74,6 +76,7 @@ def fit(
 def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Progress) -> Fitted:
     """Tell the story: views through the trunk, K, training of tail and method, features, assignment, names."""
     split, settings, device = job.split, job.settings, device_of(job.backbone)
+    _warn_if_unbounded(settings)
     bank = kept_views(job, cache=cache, progress=progress)
 
     rested: MemoryBank | None = None
@@ -101,7 +104,7 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
         job.start.load_method(model.method)
     if model.method.trains:
         source, learner = _source(job, bank), _learner(model, settings)
-        if learner.resting_epochs:
+        if learner.resting_epochs > (epochs_done(run.checkpoint) if run else 0):
             assert bank is not None, "Settings refuses resting epochs with views that are drawn online"
             rested = rested_views(job.backbone, bank, len(split), progress)
             source = RestingFirst(_source(job, rested), source, learner.resting_epochs)
@@ -135,6 +138,8 @@ def number_of_categories(
         estimate = estimated_k(
             features_nd, job.given.labels, k_range=settings.k_range, seed=settings.seed, progress=progress
         )
+        # Machines that round otherwise could count otherwise.
+        estimate = cast(KEstimate, processes.from_first(estimate))
         if run and processes.is_first():
             run_files.write_estimate(run.path, estimate)
     return estimate.k, estimate
@@ -150,7 +155,6 @@ def _learner(model: Model, settings: Settings) -> Learner:
 
 def _source(job: Job, bank: Bank | None) -> Source:
     split, settings = job.split, job.settings
-    _warn_if_unbounded(settings)
     recipe, batch_size, seed = settings.views.recipe, settings.training.batch_size, settings.seed
     if bank is not None:
         return BankViews(bank, split.labels, recipe, batch_size=batch_size, seed=seed)

@@ -12,6 +12,8 @@ from nngcd.cli import running
         ("cuda", {}, "quick"),
         ("cuda", {"backbone": "dino"}, "normal"),
         ("cuda", {"effort": "full"}, "full"),
+        ("cuda", {"method": "promptcal"}, "normal"),
+        ("cpu", {"method": "promptcal"}, "quick"),
     ],
 )
 def test_the_effort_suits_machine_and_backbone(monkeypatch, device, more, effort):

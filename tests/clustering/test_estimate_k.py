@@ -117,6 +117,23 @@ def test_estimate_is_deterministic_and_blind_to_names_and_lengths():
     assert estimate.k == estimate_k(x * scale, np.where(y < 0, -1, 3 * y + 7)).k
 
 
+def test_few_labelled_classes_are_never_called_sure():
+    """They count 20 to 31 of 60 classes that lie far apart, and the bootstrap over them does not know."""
+    x, y = make_blobs(0, n_classes=60, n_old=6, n_images=10, separation=3.0)
+    estimate = estimate_k(x, y)
+    assert estimate.confidence == "low"
+    assert "only 6 classes are labelled" in estimate.reason
+
+
+@pytest.mark.parametrize("n_old", [0, 3])
+def test_without_a_range_the_end_moves_out_until_the_best_is_inside(n_old):
+    x, y = make_blobs(0, n_classes=45, n_old=n_old, n_images=10, separation=3.0)
+    estimate = estimate_k(x, y)
+    assert estimate.method == "silhouette"
+    assert 43 <= estimate.k <= 47
+    assert estimate_k(x, y, k_range=(2, 30)).k == 30
+
+
 def test_no_label_still_gives_an_estimate():
     x, y = make_blobs(0, n_classes=6, separation=1.5, n_images=40)
     calls = []

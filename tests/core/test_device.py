@@ -21,6 +21,13 @@ def test_auto_takes_the_accelerator_that_is_there(monkeypatch):
     assert choose_device("auto").type == "cuda"
 
 
+def test_auto_takes_the_cpu_where_there_is_no_cuda_also_beside_an_apple_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert choose_device("auto").type == "cpu"
+    assert choose_device("mps").type == "mps"
+
+
 def test_half_precision_only_where_the_hardware_has_it(monkeypatch):
     assert choose_precision("auto", torch.device("cpu")) == "32-true"
     for has_bf16, expected in ((True, "bf16-mixed"), (False, "16-mixed")):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from nngcd.core.errors import ConfigError
-from nngcd.core.schedules import cosine_decay, cosine_learning_rate, linear_warmup, teacher_momentum
+from nngcd.core.schedules import cosine_decay, cosine_learning_rate, linear_warmup, teacher_momentum, two_stages
 
 
 def test_cosine_decay_hits_both_ends_exactly_and_the_middle_half_way():
@@ -77,3 +77,12 @@ def test_the_printed_momentum_leaves_0_and_1_and_is_no_form():
     assert max(printed) > 1.13
     with pytest.raises(ConfigError, match="There are: exact, mugcd"):
         teacher_momentum(0, 10, 0.7, 0.99, form="paper")
+
+
+@pytest.mark.parametrize(
+    ("share", "first", "second"),
+    [(0.5, range(5), range(5, 10)), (0.0, range(10), range(10)), (1.0, range(9), range(9, 10))],
+)
+def test_the_second_of_two_stages_has_one_epoch_at_least(share, first, second):
+    assert two_stages(0, 10, share) == first
+    assert two_stages(9, 10, share) == second

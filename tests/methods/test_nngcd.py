@@ -177,6 +177,17 @@ def test_neighbours_are_found_anew_now_and_then_kept_in_checkpoints_and_forgotte
     assert resumed.neighbours.index_nm.numel() == 0
 
 
+@pytest.mark.parametrize("n_images", [1, 3, 5])
+def test_a_model_of_fewer_images_than_neighbours_can_be_loaded(batch, n_images):
+    config = nngcd.Config(**SMALL, neighbour_weight=1.0)
+    method, fresh = (nngcd.Method(config, make_task()) for _ in range(2))
+    overview = Overview(batch.features_vbd[0, :n_images], batch.labels_b[:n_images], 0, seed=0)
+    method.look(overview)
+    method.settle(overview)
+    assert fresh.state_dict()["neighbours.index_nm"].shape == method.state_dict()["neighbours.index_nm"].shape
+    fresh.load_state_dict(method.state_dict())
+
+
 def test_a_batch_that_is_tried_twice_is_remembered_once(batch):
     once, twice = (nngcd.Method(nngcd.Config(**SMALL, entropy_memory=0.9), make_task()) for _ in range(2))
     once.loss(batch)

@@ -36,7 +36,20 @@ def parts(tail=None, method=nngcd, **settings):
     return backbone, MemoryBank(hidden), method.Method(method.Config(n_hidden=8, n_projection=4, **settings), task)
 
 
-def trained(backbone, bank, method, *, resting, epochs=4, rate=0.1):
+class Bars(Progress):
+    """Notes each bar with its pieces."""
+
+    def __init__(self):
+        self.bars = []
+
+    def start(self, stage, total):
+        self.bars.append([stage, total, 0])
+
+    def advance(self, n=1, note=""):
+        self.bars[-1][2] += n
+
+
+def trained(backbone, bank, method, *, resting, epochs=4, rate=0.1, progress=None):
     learner = Learner(backbone.tail, method, tail_learning_rate=rate, resting_epochs=resting)
     rested = rested_views(backbone, bank, N, Progress())
     sources = [BankViews(views, LABELS, "two-random", batch_size=8, seed=0) for views in (rested, bank)]
@@ -44,7 +57,7 @@ def trained(backbone, bank, method, *, resting, epochs=4, rate=0.1):
     assert source.n_batches == 3
     loop.train(
         learner, source, loop.Config(epochs=epochs), overview=None, fabric=Fabric(accelerator="cpu", devices=1),
-        run=None, progress=Progress(),
+        run=None, progress=progress or Progress(),
     )  # fmt: skip
     return learner
 
@@ -77,6 +90,20 @@ def test_it_learns_as_one_that_never_moves_and_then_moves():
         torch.testing.assert_close(resting.state_dict()[name], tensor, rtol=1e-4, atol=1e-5)
     first, awake = (trained(*parts(), resting=n) for n in (4, 3))
     assert not any(torch.equal(p, q) for p, q in zip(stage_of(first), stage_of(awake), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("resting", "bars"),
+    [
+        (3, [["training heads", 3, 3], ["training block", 1, 1]]),
+        (4, [["training heads", 4, 4]]),
+        (0, [["training", 4, 4]]),
+    ],
+)
+def test_epochs_of_rest_have_a_bar_of_their_own_because_they_are_so_much_shorter(resting, bars):
+    seen = Bars()
+    trained(*parts(), resting=resting, progress=seen)
+    assert seen.bars == bars
 
 
 @pytest.mark.parametrize("tail", [None, lambda stage: stage])

@@ -7,7 +7,7 @@ import torch
 from nngcd.backbones import load_backbone
 from nngcd.datasets.image_arrays import ImageArrays
 from nngcd.training.bank import MemoryBank
-from nngcd.training.sources import BankViews, OnlineViews
+from nngcd.training.sources import BankViews, OnlineViews, times_before
 
 N_IMAGES = 40
 
@@ -67,3 +67,24 @@ def test_online_views_pass_through_the_trunk(rng, labels, recipe):
     assert torch.equal(hidden_vb, again)
     later, *_ = next(source.batches(1))
     assert not torch.equal(hidden_vb, later)
+
+
+def test_times_before_counts_how_often_a_number_has_come_already():
+    drawn = torch.tensor([[3, 1, 3], [0, 3, 1]])
+    assert times_before(drawn).tolist() == [[0, 0, 1], [0, 2, 1]]
+
+
+def test_an_image_that_is_drawn_again_in_an_epoch_shows_other_views(rng):
+    """As in the authors' loader; half of the labelled draws of an epoch are such."""
+    images = ImageArrays(rng.integers(0, 256, size=(6, 40, 40, 3)).astype(np.uint8))
+    backbone = load_backbone("efficientnet_lite0", weights=None, tail_blocks=1, image_size=32)
+    source = OnlineViews(
+        images, np.array([0, -1] * 3), backbone, "random+centre", batch_size=6, seed=0, may_flip=True, n_workers=0
+    )
+    (batch,) = source.batches(0)
+    twice = [image for image in batch.image_b.unique() if (batch.image_b == image).sum() > 1]
+    assert twice
+    for image in twice:
+        random, centre = batch.hidden_vb[:, batch.image_b == image]
+        assert not torch.equal(random[0], random[1])
+        assert torch.equal(centre[0], centre[1])

@@ -95,7 +95,10 @@ def check_comparable(summaries: Sequence[Summary]) -> None:
     for summary in summaries:
         if "scores" not in summary:
             what = f"{summary['method']} with seed {summary['seed']}"
-            raise DataError(f"a run of {what} has no scores. Give it the truth first: nngcd evaluate RUN --truth FILE")
+            raise DataError(
+                f"a run of {what} has no scores: the true labels of its data are not known. Only runs on benchmarks "
+                "and digits can be compared; `nngcd evaluate RUN --truth FILE` scores one run."
+            )
     if len({summary["split_hash"] for summary in summaries}) > 1:
         counts = sorted({f"{s['n_labelled']:,} of {s['n_images']:,} images labelled" for s in summaries})
         detail = f" ({'; '.join(counts)})" if len(counts) > 1 else ""

@@ -148,7 +148,9 @@ def in_miniature(real: Cell) -> Variant:
 
     Half as many categories want half the batch: a batch then shows as many images of each. A quarter of the images, as
     the field labels, with half the batch and twice the epochs makes as many steps as the real task. What a candidate
-    itself says of training, it says of this task, too. The number of categories is known here, whatever K is elsewhere.
+    itself says of training, it says of this task, too. What methods count in epochs (warm-up, how often neighbours are
+    found) stays as it is, and so is over after half as many steps. The number of categories is known here, whatever K
+    is elsewhere.
 
     Args:
         real: the run of the candidate on the real task.

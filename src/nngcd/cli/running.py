@@ -71,8 +71,9 @@ def values_from(flags: dict[str, Any], config_file: Path | None, assignments: li
     if "effort" not in values:
         # Training a stage of our own backbone gains nothing over frozen features, on any machine (docs/research.md).
         is_fast = choose_device(values.get("device", "auto")).type != "cpu"
-        is_ours = values.get("backbone", OWN_BACKBONE) == OWN_BACKBONE
-        values["effort"] = "normal" if is_fast and not is_ours else "quick"
+        # Not the flag alone: a recipe of a method may name a backbone, too.
+        is_other = is_fast and resolve(values | {"effort": "normal"}).backbone != OWN_BACKBONE
+        values["effort"] = "normal" if is_other else "quick"
     return values
 
 

@@ -46,7 +46,8 @@ def estimate_k(
     Args:
         features_nd: (n, d) features; only their directions count.
         labels_n: (n,) label of each image, -1 for unlabelled.
-        k_range: fewest and most classes to consider. None: from the labelled classes to as many as it takes.
+        k_range: fewest and most classes to consider. None: from the labelled classes to as many as it takes, at most
+            half the images.
         method: `pairs` (ours), `accuracy` (GCD's Max-ACC), `hold-out` (CiPR's), `communities` (DCCL's) or `silhouette`,
             the last two without need of a label, each described in its file `k_by_....py`. `auto`: `pairs` with at
             least 5 classes of at least 2 labelled images, `silhouette` with fewer.
@@ -69,7 +70,12 @@ def estimate_k(
             "the range holds one number only" if task.is_range_given else "only one number of classes is possible here"
         )
         return KEstimate(task.first, task.first, task.first, ((task.first, 1.0),), "given", "low", only, False)
-    return _estimate(task, method, n_paired)
+    estimate, most = _estimate(task, method, n_paired), len(task.class_n) // 2
+    while not task.is_range_given and estimate.k == task.last < most:
+        # The best is the last one looked at. Its steps have been told to the end by now.
+        task = replace(task, last=min(4 * task.last, most), progress=lambda done, total: None)
+        estimate = _estimate(task, method, n_paired)
+    return estimate
 
 
 def checked_method(name: str) -> Method:

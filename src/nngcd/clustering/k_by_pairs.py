@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from nngcd.clustering.k_scores import (
+    ENOUGH_CLASSES,
     Floats,
     Ids,
     KEstimate,
@@ -24,7 +25,6 @@ from nngcd.core.seeds import derive, numpy_generator
 from nngcd.metrics.matching import contingency
 
 N_CLUSTERINGS = 16
-FEW_CLASSES = 10
 
 
 class Evidence(NamedTuple):
@@ -64,7 +64,7 @@ def by_pairs(task: Task) -> KEstimate | None:
     best = int(misfit_j.argmin())
     within = k_j[misfit_j - misfit_j[best] <= evidence.error]
     k, low, high = int(k_j[best]), int(within[0]), int(within[-1])
-    if task.n_old < FEW_CLASSES:
+    if task.n_old < ENOUGH_CLASSES:
         # The bootstrap of so few classes is too sure of itself: intervals of width 0 that miss the truth.
         low, high = max(min(low, k - 1), task.first), min(max(high, k + 1), task.last)
     z_j = misfit_j / max(evidence.error, 1e-12)

@@ -13,16 +13,16 @@ Precision = Literal["32-true", "16-mixed", "bf16-mixed"]
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device for `auto` (CUDA, then Apple's MPS, then the CPU) or for a name such as `cuda`.
+    """Return the device for `auto` (CUDA where there is any, else the CPU) or for a name such as `cuda`.
+
+    Apple's MPS must be named: it has no float64, which clustering adds up in, and nngcd has never been run on it.
 
     Raises:
         ConfigError: not the name of a device.
         ResourceError: the device is not on this machine.
     """
     if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
     except RuntimeError:

@@ -125,8 +125,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
         save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, dict(metadata or {}))
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors and strings of a safetensors file.
+def read_tensors(path: Path, *, only_strings: bool = False) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors, unless `only_strings` are asked for, and the strings of a safetensors file.
 
     Raises:
         DataError: the file is missing or damaged.
@@ -135,7 +135,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})
+            names = [] if only_strings else file.keys()
+            return {name: file.get_tensor(name) for name in names}, dict(file.metadata() or {})
     except FileNotFoundError:
         raise DataError(f"{path} is missing. Is this a finished run folder?") from None
     except Exception as error:

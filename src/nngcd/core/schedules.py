@@ -29,6 +29,12 @@ def cosine_learning_rate(epoch: int, n_epochs: int, learning_rate: float, final_
     return cosine_decay(learning_rate, learning_rate * final_fraction, _done(epoch, n_epochs))
 
 
+def two_stages(epoch: int, n_epochs: int, first_share: float) -> range:
+    """Return the epochs of the stage an epoch belongs to, the first or the second, which has one at least."""
+    second = min(round(first_share * n_epochs), n_epochs - 1)
+    return range(second) if epoch < second else range(second, n_epochs)
+
+
 def linear_warmup(epoch: int, start: float, end: float, n_epochs: int) -> float:
     """Return the value of an epoch on a straight line from start (epoch 0) to end (epoch `n_epochs - 1` and later).
 

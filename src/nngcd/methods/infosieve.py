@@ -33,7 +33,7 @@ from nngcd.methods.contract import Batch, Overview, Task
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config(gcd.Config):
-    """InfoSieve's settings; defaults are those of its code."""
+    """InfoSieve's settings; defaults are those of its code, but for the weight of the length."""
 
     n_starts: int = 10
     """Starts of semi-supervised k-means at the end; the one with the least inertia is kept."""
@@ -61,7 +61,7 @@ class Config(gcd.Config):
     category_weight: float = 0.01
     """Weight of the labelled classes told from the masked code (eta)."""
     length_weight: float = 0.1
-    """Weight of the length that masks leave (delta), as a mean over the batch; the authors' 0.1 is of the sum."""
+    """Weight of the length that masks leave (delta), as a mean over the batch; the authors' is of the sum: 25.6."""
 
     def __post_init__(self) -> None:
         gcd.Config.__post_init__(self)

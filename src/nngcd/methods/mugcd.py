@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nngcd.core.errors import ConfigError
-from nngcd.core.schedules import teacher_momentum
+from nngcd.core.schedules import teacher_momentum, two_stages
 from nngcd.heads import Prototypes
 from nngcd.losses.cross_entropy import labelled_cross_entropy
 from nngcd.losses.distill import mean_entropy_gap, pseudo_label_cross_entropy
@@ -69,9 +69,8 @@ class Method(BaseMethod):
         self.teacher.load_state_dict(self.prototypes.state_dict())
 
     def stage(self, epoch: int, n_epochs: int) -> range:
-        """Return the contrastive epochs, or those with a teacher."""
-        first_taught = self._first_taught(n_epochs)
-        return range(first_taught) if epoch < first_taught else range(first_taught, n_epochs)
+        """Return the contrastive epochs, or those with a teacher: without one of these there is no classifier."""
+        return two_stages(epoch, n_epochs, self.config.contrastive_share)
 
     def looks_before(self, epoch: int, n_epochs: int) -> bool:
         """Whether prototypes are to be placed: once, when the contrastive stage is over."""
@@ -122,8 +121,4 @@ class Method(BaseMethod):
         return logits_nk / self.config.student_temperature
 
     def _is_taught(self, moment: Moment) -> bool:
-        return moment.epoch >= self._first_taught(moment.n_epochs)
-
-    def _first_taught(self, n_epochs: int) -> int:
-        # At least one epoch is taught: without it there is no classifier.
-        return min(round(self.config.contrastive_share * n_epochs), n_epochs - 1)
+        return self.stage(moment.epoch, moment.n_epochs).stop == moment.n_epochs

@@ -43,7 +43,8 @@ class Neighbours(nn.Module):
 
     def forget(self) -> None:
         """Let go of the images when training is over: they are no part of a model."""
-        self.seen_nd, self.index_nm = self.seen_nd[:0], self.index_nm[:0]
+        # As wide as when a module is made, also where there were fewer images than neighbours asked for.
+        self.seen_nd, self.index_nm = self.seen_nd[:0], self.index_nm.new_zeros(0, self.n_neighbours)
 
     def features(self, image_b: Tensor) -> Tensor:
         """Return features_bmd of the neighbours of some images."""

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from nngcd.backbones.backbone import Backbone
 from nngcd.backbones.token_prompts import with_token_prompts
 from nngcd.core.errors import ConfigError
+from nngcd.core.schedules import two_stages
 from nngcd.core.seeds import torch_generator
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.pairs import cosines
@@ -87,8 +88,7 @@ class Method(CentreMethod):
 
     def stage(self, epoch: int, n_epochs: int) -> range:
         """Return the epochs without a teacher, or those with one."""
-        first_taught = min(round(self.config.untaught_share * n_epochs), n_epochs - 1)
-        return range(first_taught) if epoch < first_taught else range(first_taught, n_epochs)
+        return two_stages(epoch, n_epochs, self.config.untaught_share)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the terms of the class token and, weighted, the same terms of the prompts."""

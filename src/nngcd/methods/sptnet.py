@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from nngcd.backbones.backbone import Backbone
 from nngcd.backbones.pixel_prompts import prompt_of, with_pixel_prompts
 from nngcd.core.errors import ConfigError
+from nngcd.core.schedules import two_stages
 from nngcd.methods import simgcd
 from nngcd.methods.contract import Moment
 
@@ -86,9 +87,7 @@ class Method(simgcd.Method):
 
     def stage(self, epoch: int, n_epochs: int) -> range:
         """Return the epochs of SimGCD, or those in which prompt and model take turns."""
-        # However large the share, the last epoch has turns.
-        first = min(round(self.config.simgcd_share * n_epochs), n_epochs - 1)
-        return range(first) if epoch < first else range(first, n_epochs)
+        return two_stages(epoch, n_epochs, self.config.simgcd_share)
 
     def places_prototypes(self, epoch: int) -> bool:
         """Whether prototypes are to be placed before this epoch; those that SimGCD has trained already stay."""

@@ -11,17 +11,24 @@ from nngcd.core.files import read_tensors, write_tensors
 from nngcd.training.learner import Learner
 
 MODEL, MOMENTUM, REMEMBERED = "model.", "momentum.", "remembered."
+EPOCHS_DONE = "epochs_done"
 
 
 def save_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimizer, n_epochs_done: int) -> None:
     """Write model, optimiser momentum, what the method remembers of the images and the number of finished epochs.
 
-    No random state is needed: generators are derived from seed, purpose and epoch (core.seeds).
+    No random state is needed: generators are derived from seed, purpose and epoch (core.seeds). The scale of the loss
+    in fp16 is not kept: a resumed run begins with a new one (docs/speed.md).
     """
     tensors = {MODEL + name: tensor for name, tensor in learner.state_dict().items()}
     tensors |= {MOMENTUM + name: buffer for name, buffer in _momentum(learner, optimiser).items()}
     tensors |= {REMEMBERED + name: getattr(learner.method, name) for name in learner.method.remembers}
-    write_tensors(path, tensors, {"epochs_done": str(n_epochs_done)})
+    write_tensors(path, tensors, {EPOCHS_DONE: str(n_epochs_done)})
+
+
+def epochs_done(path: Path) -> int:
+    """Return the number of finished epochs of a checkpoint; 0 when there is none."""
+    return int(read_tensors(path, only_strings=True)[1][EPOCHS_DONE]) if path.is_file() else 0
 
 
 def load_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimizer) -> int:
@@ -36,7 +43,7 @@ def load_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimiz
     for name in learner.method.remembers:
         device = getattr(learner.method, name).device
         setattr(learner.method, name, tensors[REMEMBERED + name].to(device))
-    return int(metadata["epochs_done"])
+    return int(metadata[EPOCHS_DONE])
 
 
 def _momentum(learner: Learner, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -107,10 +107,12 @@ def train(  # noqa: PLR0913 (who learns, from what, how, seen by whom)
         learner.tail.compile()
     module, wrapped = fabric.setup(learner, optimiser, move_to_device=True)
     _LOG.info("training epochs %d to %d, %d batches each", first + 1, config.epochs, source.n_batches)
-    progress.start("training", config.epochs)
-    progress.advance(first)
+    _begin_bar(progress, first, learner, config)
     for epoch in range(first, config.epochs):
         started = time.perf_counter()
+        if epoch == learner.resting_epochs > first:
+            progress.finish()
+            _begin_bar(progress, epoch, learner, config)
         if learner.method.looks_before(epoch, config.epochs):
             learner.method.look(overview(epoch))
         _set_learning_rate(optimiser, _learning_rate(epoch, learner, config))
@@ -121,6 +123,17 @@ def train(  # noqa: PLR0913 (who learns, from what, how, seen by whom)
         progress.advance(1, f"loss {means['loss']:.3f}")
     learner.finish()
     progress.finish()
+
+
+def _begin_bar(progress: Progress, epoch: int, learner: Learner, config: Config) -> None:
+    """Begin the bar that an epoch belongs to: epochs in which the block rests tell nothing of how long others take."""
+    resting = learner.resting_epochs
+    if epoch < resting:
+        progress.start("training heads", resting)
+        progress.advance(epoch)
+    else:
+        progress.start("training block" if resting else "training", config.epochs - resting)
+        progress.advance(epoch - resting)
 
 
 def _train_epoch(

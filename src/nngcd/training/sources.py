@@ -92,8 +92,18 @@ class BankViews(_Balanced):
         return torch.stack([random_vb[0], torch.zeros_like(random_vb[0])])
 
 
+def times_before(drawn: Tensor) -> Tensor:
+    """Return how often each number stands before its place, row after row."""
+    flat = drawn.flatten()
+    order = flat.argsort(stable=True)
+    ranked = flat[order]
+    times = torch.empty_like(flat)
+    times[order] = torch.arange(len(flat)) - torch.searchsorted(ranked, ranked)
+    return times.view_as(drawn)
+
+
 class OnlineViews(_Balanced):
-    """Views drawn afresh from the images in every epoch and passed through the frozen trunk."""
+    """Views drawn afresh from the images, whenever they are drawn, and passed through the frozen trunk."""
 
     def __init__(  # noqa: PLR0913 (what a batch depends on)
         self,
@@ -124,8 +134,9 @@ class OnlineViews(_Balanced):
             purpose=f"train/{epoch}",
         )
         drawn = self._draw(epoch)
-        n_images, own = drawn.shape[1], drawn[:, processes.share(drawn.shape[1])]
-        for image_b, views_bv in zip(own, view_loader(dataset, own, n_workers=self.n_workers), strict=True):
+        n_images, own = drawn.shape[1], processes.share(drawn.shape[1])
+        item = (drawn + len(self.images) * times_before(drawn))[:, own]
+        for image_b, views_bv in zip(drawn[:, own], view_loader(dataset, item, n_workers=self.n_workers), strict=True):
             # Item 0 is the centre view: left out when there are two random ones, else the second.
             hidden_vb = run_trunk(self.backbone, views_bv.flip(1)[:, :2].transpose(0, 1))
             yield Views(hidden_vb, self.labels_n[image_b], image_b, n_images)
