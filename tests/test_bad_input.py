@@ -132,6 +132,12 @@ def _(root):
     put(root / "_unlabelled" / "page.jpg", b"<html>404</html>")
 
 
+@case("D03 nothing that can be read", "D03  2 files cannot be read", "Not ready", "no image can be read", code=3)
+def _(root):
+    for name in ("a", "b"):
+        put(root / "crow" / f"{name}.png", b"")
+
+
 @case("D03 too many broken files", "D03  3 files cannot be read", "Not ready", "--allow-bad 0.15", code=3)
 def _(root):
     folder(root)
@@ -277,6 +283,13 @@ def _(root):
       expect={"n_labelled": 10})  # fmt: skip
 def _(root):
     table(root, rows(header="Bild;Klasse", mark=";"))
+
+
+@case(
+    "D17 a column that stands twice", "D17: column 'label' stands 2 times", "Keep one", code=3, data="data/labels.csv"
+)
+def _(root):
+    table(root, rows(header="file_name,label,label").replace("png,", "png,x,"))
 
 
 @case("D17 a spreadsheet", "D17", "Save it as CSV", code=3, data="data/labels.xlsx")
@@ -550,3 +563,35 @@ def test_no_pickle_is_ever_loaded(tmp_path, nngcd):
     assert code == 3
     assert "D17" in err and "Python objects" in words(err)
     assert not (tmp_path / "trapped").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not allow such names")
+def test_a_folder_whose_name_is_not_utf8_is_left_out_and_listed(nngcd, tmp_path):
+    folder(tmp_path / "data")
+    odd = os.fsencode(tmp_path / "data") + b"/K\xfcken"
+    os.mkdir(odd)  # noqa: PTH102 (pathlib has no bytes paths)
+    put(tmp_path / "one.png", pixels(1))
+    os.rename(tmp_path / "one.png", odd + b"/one.png")  # noqa: PTH104
+    code, out, err = nngcd("check", tmp_path / "data", "--out", tmp_path / "report")
+    assert code == 0, err
+    assert "D27" in out and "D29" not in out
+    assert "K?ken" in (tmp_path / "report" / "problems.csv").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("labels", "code"), [([-1] * 9, "D05"), ([0] * 5 + [-1] * 4, "D09")])
+def test_arrays_with_few_labels_get_the_same_notes_as_files(nngcd, tmp_path, labels, code):
+    np.savez(tmp_path / "mine.npz", X=np.random.default_rng(0).normal(size=(9, 4)), y=np.array(labels))
+    _, out, _ = nngcd("check", tmp_path / "mine.npz")
+    assert code in out
+
+
+def test_nothing_is_written_among_the_images(nngcd, tmp_path):
+    """What lies there, a figure for example, would be an image of the next run."""
+    data = tmp_path / "data"
+    folder(data)
+    before = sorted(data.rglob("*"))
+    for command in (["fit", data, "--out", data / "run"], ["estimate-k", data, "--out", data / "k"],
+                    ["check", data, "--out", data / "report"]):  # fmt: skip
+        code, _, err = nngcd(*command)
+        assert (code, "inside the data folder" in words(err)) == (2, True)
+    assert sorted(data.rglob("*")) == before

@@ -33,7 +33,7 @@ def test_the_report_goes_beside_the_data_and_can_be_made_again(nngcd, image_fold
 def test_the_report_never_goes_into_the_data(nngcd, image_folder):
     code, _, err = nngcd("check", image_folder, "--no-times", "--out", image_folder / "red")
     assert code == 2
-    assert "not to be changed" in err
+    assert "lies inside the data folder" in err
 
 
 def test_json_and_strict(nngcd, image_folder, tmp_path):

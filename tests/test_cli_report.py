@@ -27,6 +27,22 @@ def test_fit_writes_the_page_and_report_writes_it_again(nngcd, image_folder, tmp
     assert (tmp_path / "other.html").read_text(encoding="utf-8").count("data:image/jpeg") == 6
     assert (run / "report.html").read_text(encoding="utf-8") == first
 
+    (tmp_path / "mine.csv").write_text("precious")
+    for place, reason in (
+        ("other.html", "exists already"),
+        ("mine.csv", "exists already"),
+        ("new.csv", "end in .html"),
+    ):
+        code, _, err = nngcd("report", run, "--out", tmp_path / place)
+        assert (code, reason in err) == (2, True)
+    code, _, err = nngcd("report", run, "--out", image_folder / "page.html")
+    assert (code, "inside the data folder" in " ".join(err.split())) == (2, True)
+    code, _, err = nngcd("figures", run, "--out", image_folder / "figures", "--only", "gelu")
+    assert (code, "inside the data folder" in " ".join(err.split())) == (2, True)
+    assert nngcd("report", run, "--out", tmp_path / "mine.csv", "--overwrite")[0] == 2
+    assert (tmp_path / "mine.csv").read_text() == "precious"
+    assert nngcd("report", run, "--out", tmp_path / "other.html", "--overwrite")[0] == 0
+
     moved = image_folder.rename(tmp_path / "moved")
     code, out, _ = nngcd("report", run)
     assert code == 0

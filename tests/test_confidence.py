@@ -88,6 +88,14 @@ def test_unsure_images_are_bounded_however_strange_they_are():
     assert np.mean(confidences < found.unsure_below) <= 0.2
 
 
+@pytest.mark.parametrize("n", [4, 12, 72])
+def test_unsure_images_are_bounded_also_where_there_are_few(n):
+    sure, doubtful = torch.tensor([[9.0, 0.0]]).repeat(100, 1), torch.linspace(0.1, 3, n)[:, None] * torch.eye(2)[0]
+    labels = np.array([0] * 100 + [-1] * n)
+    found = calibrate(torch.cat([sure, doubtful]), labels, labels == 0, n_old=1, unsure=0.05)
+    assert np.mean(found.probabilities(doubtful).max(-1).values.numpy() < found.unsure_below) <= 0.2
+
+
 def test_images_unlike_the_training_images_are_few_among_these(rng):
     scores, classes = drawn_scores(rng, 1000)
     found = calibrate(scores, np.where(classes < 3, classes, -1), np.zeros(1000, dtype=bool), n_old=3)

@@ -69,7 +69,9 @@ class Confidence:
         if not self.unsure or not self.sureness:
             return 0.0
         limit = float(np.quantile(self.sureness, self.unsure))
-        most = float(np.quantile(self.sureness_of_all or self.sureness, min(1.0, MOST_UNSURE * self.unsure)))
+        of_all, share = self.sureness_of_all or self.sureness, min(1.0, MOST_UNSURE * self.unsure)
+        # Lower: between two images the limit would call one more unsure than that share.
+        most = float(np.quantile(of_all, share, method="lower"))
         return min(limit, most)
 
     def with_unsure(self, share: float | None) -> Confidence:

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from nngcd.backbones import load_backbone
 from nngcd.backbones.backbone import Backbone, frozen
 from nngcd.backbones.sizes import cells_of_sizes, mean_look, with_sizes
 from nngcd.core.errors import ConfigError
@@ -196,3 +197,20 @@ def test_a_block_that_takes_no_maps_of_a_cnn_is_refused():
 class Permuted(nn.Module):
     def forward(self, maps):
         return maps.permute(0, 2, 3, 1)
+
+
+def test_sizes_that_are_the_same_in_pixels_are_refused():
+    backbone = load_backbone("efficientnet_lite0", weights=None, tail_blocks=1, image_size=32)
+    with pytest.raises(ConfigError, match="32, 32: twice the same"):
+        with_sizes(backbone, (1.0, 1.01))
+
+
+def test_memory_that_runs_out_is_not_taken_for_a_size_that_the_network_refuses(monkeypatch):
+    backbone = load_backbone("efficientnet_lite0", weights=None, tail_blocks=1, image_size=32)
+
+    def full(_):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+
+    monkeypatch.setattr(backbone.network, "forward", full)
+    with pytest.raises(RuntimeError, match="can't allocate"):
+        with_sizes(backbone, (1.0, 1.5))

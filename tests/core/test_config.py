@@ -6,6 +6,7 @@ import pytest
 
 from nngcd.core import config
 from nngcd.core.errors import ConfigError
+from nngcd.views import Config as ViewsConfig
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,3 +85,11 @@ def test_yaml_files(tmp_path):
         config.read_yaml(path)
     with pytest.raises(ConfigError, match="No such file"):
         config.read_yaml(tmp_path / "absent.yaml")
+
+
+def test_a_file_that_is_no_text_and_a_list_that_is_none_are_refused_in_plain_words(tmp_path):
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\xff")
+    with pytest.raises(ConfigError, match="is not UTF-8 text"):
+        config.read_yaml(tmp_path / "picture.png")
+    with pytest.raises(ConfigError, match=r"sizes = 1.25: give a list, such as '\[A, B\]'"):
+        config.build(ViewsConfig, {"sizes": 1.25})

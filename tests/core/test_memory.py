@@ -2,8 +2,9 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
-from nngcd.core.memory import forget_peak, peak_gb
+from nngcd.core.memory import forget_peak, is_out_of_memory, peak_gb
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can forget a peak")
@@ -24,3 +25,11 @@ def test_the_whole_process_is_charged_where_nothing_can_be_forgotten(monkeypatch
     monkeypatch.setattr("nngcd.core.memory._FORGET", tmp_path / "no" / "such")
     forget_peak()
     assert 0.05 < peak_gb()["ram"] < 200
+
+
+def test_memory_that_runs_out_is_known_by_what_torch_says_on_a_cpu():
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(2**60, dtype=torch.uint8)
+    assert is_out_of_memory(caught.value)
+    assert is_out_of_memory(torch.OutOfMemoryError("gpu"))
+    assert not is_out_of_memory(RuntimeError("sizes do not match"))

@@ -130,13 +130,17 @@ def test_pieces_change_memory_not_the_result(source):
 class SmallMemory(Adapter):
     """A tail that runs out of memory when it is given too many rows to learn from at once."""
 
+    error = torch.OutOfMemoryError("made up")
+
     def forward(self, hidden):
         if len(hidden) > 40:
-            raise torch.OutOfMemoryError("made up")
+            raise self.error
         return super().forward(hidden)
 
 
-def test_out_of_memory_halves_the_pieces_and_keeps_the_batch(source, caplog):
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("made up"), RuntimeError("CPU: can't allocate memory")])
+def test_out_of_memory_halves_the_pieces_and_keeps_the_batch(source, caplog, monkeypatch, error):
+    monkeypatch.setattr(SmallMemory, "error", error)
     roomy, tight = make_learner(), make_learner()
     tight.tail = SmallMemory(16)
     tight.method.task = replace(tight.method.task, sparse_weights=(tight.tail.weight,))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from nngcd.backbones.backbone import Backbone, ScaledFeatures
 from nngcd.core.errors import ConfigError
+from nngcd.core.memory import is_out_of_memory
 
 
 class SeveralSizes(nn.Module):
@@ -104,13 +105,16 @@ def with_sizes(backbone: Backbone, sizes: Sequence[float]) -> Backbone:
     own = backbone.preprocessing.image_size
     sides = [round(size * own) for size in sizes]
     way_out = "leave them out (--set 'views.sizes=[1]')"
+    if len({*sides}) < len(sides):
+        reason = f"of {own} pixels are {', '.join(map(str, sides))}: twice the same. Choose sizes further apart"
+        raise ConfigError("views.sizes", list(sizes), reason)
     try:
         with torch.no_grad():
             for side in sides:
                 backbone.network(torch.zeros(1, 3, side, side))
-    except torch.OutOfMemoryError:
-        raise
     except (AssertionError, RuntimeError) as error:
+        if is_out_of_memory(error):
+            raise
         reason = f"{backbone.name} takes images of {own} pixels only; {way_out}"
         raise ConfigError("views.sizes", list(sizes), reason) from error
 

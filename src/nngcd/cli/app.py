@@ -29,7 +29,7 @@ from nngcd.cli import (
     study,
 )
 from nngcd.cli.display import ERRORS, warn
-from nngcd.core.errors import TrainingError, UserError
+from nngcd.core.errors import ResourceError, TrainingError, UserError
 
 EXIT_BUG, EXIT_INTERRUPTED = 1, 130
 
@@ -94,15 +94,25 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
-    except RuntimeError as error:
-        from nngcd.core.processes import is_broken_connection
-
-        if not is_broken_connection(error):
-            _report_bug()
-        ERRORS.print("error: another process of this run has ended; what it says is above or below.", highlight=False)
-        sys.exit(TrainingError.exit_code)
+    except (RuntimeError, MemoryError) as error:
+        _end_of_machine(error)
     except Exception:  # noqa: BLE001 (whatever else happens is our bug, and is shown as one)
         _report_bug()
+
+
+def _end_of_machine(error: RuntimeError | MemoryError) -> NoReturn:
+    """End a command that ran out of memory, or whose other processes are gone; anything else is our bug."""
+    from nngcd.core.memory import is_out_of_memory
+    from nngcd.core.processes import is_broken_connection
+
+    if is_out_of_memory(error):
+        way_out = "Use smaller images (--image-size), or close other programs; a run goes on with `nngcd fit --resume`."
+        ERRORS.print(f"[bold red]error:[/] T06: memory ran out. {way_out}", highlight=False)
+        sys.exit(ResourceError.exit_code)
+    if isinstance(error, RuntimeError) and is_broken_connection(error):
+        ERRORS.print("error: another process of this run has ended; what it says is above or below.", highlight=False)
+        sys.exit(TrainingError.exit_code)
+    _report_bug()
 
 
 def _report_bug() -> NoReturn:

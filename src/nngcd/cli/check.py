@@ -13,6 +13,7 @@ from nngcd.cli.display import progress_display, say, say_json
 from nngcd.cli.display import reading as reading_shown
 from nngcd.cli.reading_options import as_typed, takes_reading
 from nngcd.core.errors import ConfigError, DataError
+from nngcd.core.files import check_outside
 
 OUT_HELP = "Folder for summary.json, problems.csv and duplicates.csv. (default: DATA.check beside DATA)"
 TIMES_HELP = "Measure how long a fit would take (some seconds)."
@@ -73,8 +74,7 @@ def _out_folder(data: str, out: Path | None) -> Path:
     if not path.exists():
         return out or Path(f"{path.name}.check")
     folder = out or path.resolve().with_name(f"{path.resolve().stem if path.is_file() else path.resolve().name}.check")
-    if path.is_dir() and folder.resolve().is_relative_to(path.resolve()):
-        raise ConfigError("--out", str(out), f"lies inside '{data}', which is not to be changed; choose another place")
+    check_outside(folder, data)
     if folder.exists() and not folder.is_dir():
         raise ConfigError("--out", str(folder), "is a file")
     return folder if out else _relative(folder)

@@ -50,7 +50,7 @@ def demo(
         say(line)
     say("The new categories should be the digits 5 to 9, which nobody named.\n")
     say(f"Every image's category:  {runs['nngcd'][0].results_csv}")
-    say("With your own images:    nngcd fit my_images/ --k 30")
+    say("With your own images:    nngcd check my_images/   (if nngcd is not found: source .venv/bin/activate)")
 
 
 def _seed_words(seeds: Sequence[int]) -> str:

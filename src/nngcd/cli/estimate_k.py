@@ -47,6 +47,7 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.clustering.estimate_k import checked_method
+    from nngcd.core.files import check_outside
     from nngcd.core.run_folder import RunFolder
     from nngcd.datasets import open_dataset
     from nngcd.estimation import estimate_of_images, estimate_of_run
@@ -73,7 +74,9 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
             split, _ = open_dataset(
                 data, dataset=dataset, reading=settings.reading, on_progress=reading_shown(progress)
             )
-            with made_folder(out or Path("runs") / f"{split.name}-k") as out:
+            place = out or Path("runs") / f"{split.name}-k"
+            check_outside(place, data)
+            with made_folder(place) as out:
                 cache = cache or out.parent / ".nngcd-cache"
                 found = estimate_of_images(split, settings, method=way, cache=cache, progress=progress)
                 write_estimate(out, found)

@@ -50,7 +50,10 @@ def settings_from_review(
     reviewed = reviewed_results(run)
     table = decisions(reviewed)
     if not reviewed.n_edits:
-        raise DataError(f"{run.path} has no edits ({run.edits} is not there), so there is nothing new to learn from.")
+        raise DataError(
+            f"{run.path} has no edits ({run.edits} is not there), so there is nothing new to learn from. Correct it "
+            f"first, in Python: with CategoryDiscovery.load('{run.path}').edit() as e: e.rename(...) (docs/review.md)."
+        )
     before = config.read_yaml(run.config)
     table = _with_earlier_rejections(table, (before.get("reading") or {}).get("decisions"))
     text = table.to_csv(index=False, lineterminator="\n")

@@ -10,16 +10,18 @@ import typer
 
 from nngcd.cli import options
 from nngcd.cli.display import progress_display, say, say_json
+from nngcd.core.errors import ConfigError
 
 ROOT_HELP = "Where the images are now, if they were moved since the run."
 MAX_HELP = "Thumbnails at most; some 6 kB each."
 
 
-def report(
+def report(  # noqa: PLR0913 (one parameter per flag)
     run: options.Run,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The page. (default: report.html in RUN)")] = None,
     max_images: Annotated[int, typer.Option(min=0, metavar="N", help=MAX_HELP)] = 2000,
     root: Annotated[Path | None, typer.Option(metavar="FOLDER", help=ROOT_HELP)] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace FILE if it is there.")] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -30,10 +32,16 @@ def report(
     Example:  nngcd report runs/first
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
+    from nngcd.core.config import read_yaml
+    from nngcd.core.files import check_outside
     from nngcd.core.run_folder import RunFolder
     from nngcd.report import read_findings, write_report
 
     folder = RunFolder.open(run)
+    if out:
+        check_outside(out, str(read_yaml(folder.config).get("data", "")))
+        if out.exists() and not overwrite and out.resolve() != folder.report.resolve():
+            raise ConfigError("--out", str(out), "exists already; choose another name or add --overwrite")
     findings = read_findings(folder, root=root)
     with progress_display(is_quiet=quiet or json) as progress:
         written = write_report(findings, out or folder.report, max_images=max_images, progress=progress)

@@ -21,7 +21,7 @@ from nngcd.cli.words import COLLAPSE_SHARE, found_words, held_back_words, label_
 from nngcd.core import config, processes
 from nngcd.core.device import choose_device
 from nngcd.core.errors import ConfigError, NngcdWarning, TrainingError, UserError
-from nngcd.core.files import read_json
+from nngcd.core.files import check_outside, read_json
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset
 from nngcd.datasets.findings import count
@@ -131,7 +131,9 @@ def fit_run(
     for note in _notes(split):
         warnings.warn(note, NngcdWarning, stacklevel=2)
     if run is None:
-        run = _new_run(out or Path("runs") / f"{split.name}-{datetime.now():%Y%m%d}", may_rename=grid is None)
+        place = out or Path("runs") / f"{split.name}-{datetime.now():%Y%m%d}"
+        check_outside(place, settings.data)
+        run = _new_run(place, may_rename=grid is None)
     if not is_quiet:
         is_other = out is not None and run.path != out
         say(f"{prefix}run folder: {run.path}" + (f" ({out} is there already)" if is_other else ""))

@@ -31,7 +31,8 @@ def found_words(summary: Summary) -> list[str]:
         if summary["n_new_categories"] > 1:
             sizes += f"; smallest: {summary['smallest_new']}, {summary['smallest_new_size']}"
         categories = count(summary["n_new_categories"], "new category", "new categories")
-        lines.append(f"  {new:>6}  fall into {categories} ({sizes})")
+        included = ", unsure ones included" if summary.get("n_unsure") else ""
+        lines.append(f"  {new:>6}  fall into {categories} ({sizes}{included})")
     else:
         lines.append(f"  {new:>6}  are new")
     if summary.get("n_unsure"):

@@ -34,7 +34,8 @@ def build(cls: type[Settings], values: Mapping[str, Any]) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(name, first["input"], first["msg"]) from None
+        is_list = first["type"] == "tuple_type"
+        raise ConfigError(name, first["input"], "give a list, such as '[A, B]'" if is_list else first["msg"]) from None
 
 
 def check_names(cls: type, values: Mapping[str, Any], prefix: str = "") -> None:
@@ -101,6 +102,8 @@ def read_yaml(path: Path) -> Values:
         values = _yaml(path.read_text(encoding="utf-8"), source=str(path))
     except OSError as error:
         raise ConfigError("config file", str(path), error.strerror or "cannot be read") from None
+    except UnicodeDecodeError:
+        raise ConfigError("config file", str(path), "is not UTF-8 text") from None
     if not isinstance(values, dict):
         raise ConfigError("config file", str(path), "must hold 'name: value' lines")
     return values

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from nngcd.core.errors import DataError, ResourceError
+from nngcd.core.errors import ConfigError, DataError, ResourceError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -123,6 +123,18 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
     with atomic(path) as temporary:
         save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, dict(metadata or {}))
+
+
+def check_outside(out: Path, data: str) -> None:
+    """Refuse a place for results within a folder of images; nothing is written yet.
+
+    Raises:
+        ConfigError: it lies inside, so that the next run would take for images what is written there.
+    """
+    folder = Path(data)
+    if data and folder.is_dir() and out.resolve().is_relative_to(folder.resolve()):
+        reason = f"lies inside the data folder {data}; the next run would take it for images. Choose another place"
+        raise ConfigError("--out", str(out), reason)
 
 
 def read_tensors(path: Path, *, only_strings: bool = False) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -1,4 +1,4 @@
-"""The most memory a run needed, of the machine and of the GPU."""
+"""The most memory a run needed, of the machine and of the GPU, and whether there was too little."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ def peak_gb() -> dict[str, float]:
     if torch.cuda.is_available():
         peaks["gpu"] = float(torch.cuda.max_memory_allocated())
     return {kind: round(n_bytes / 1e9, 2) for kind, n_bytes in peaks.items() if n_bytes}
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out: on a CPU torch has no class of its own for that."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
 
 
 def _ram_peak() -> float:

@@ -62,6 +62,8 @@ def _way_out(report: Report, stops: list[Finding], command: str) -> str:
     first = stops[0] if stops else None
     if first is not None and first.code == "D08":
         return f"{command} {first.flags.split(' or ')[0]}   (or {first.flags.split(' or ')[1]})"
+    if not report.n_images:
+        return f"no image can be read; when there are some:  {command}"
     if first is not None and first.code in ("D03", "D15", "D20"):
         n_bad = sum(len(finding.files) for finding in stops if finding.code == first.code)
         share = -(-100 * n_bad // max(report.n_images + n_bad, 1)) / 100

@@ -19,7 +19,7 @@ from nngcd.datasets.check_words import report_words
 from nngcd.datasets.file_findings import about_files
 from nngcd.datasets.findings import Finding, Seen
 from nngcd.datasets.image_files import FileCheck, Progress, check_files
-from nngcd.datasets.label_findings import about_labels
+from nngcd.datasets.label_findings import about_labels, about_sizes
 from nngcd.datasets.labels import find_contradictions, unclear_names
 from nngcd.datasets.listed import Listed, read, settled_names
 from nngcd.datasets.reading import Config
@@ -196,16 +196,17 @@ def check_split(split: Split, data: str) -> Report:
     by_code: dict[str, list[Problem]] = {}
     for problem in split.problems:
         by_code.setdefault(problem.code, []).append(problem)
-    findings = tuple(
+    left_out = (
         Finding(
             code=code, severity="warning", files=tuple(problems), effect="left out",
             what=f"{len(problems):,} files, first '{problems[0].file_name}': {problems[0].reason}",
         )
         for code, problems in by_code.items()
     )  # fmt: skip
+    findings = sorted([*left_out, *about_sizes(sizes)], key=lambda finding: _ORDER.index(finding.severity))
     is_labelled = split.n_labelled == len(split)
     refusal = f"D06: all {len(split):,} images are labelled; nothing to sort." if is_labelled else None
     return Report(
         data=data, n_files=len(split) + len(split.problems), n_images=len(split),
-        category_sizes=dict(sorted(sizes.items())), findings=findings, refusal=refusal, split=split,
+        category_sizes=dict(sorted(sizes.items())), findings=tuple(findings), refusal=refusal, split=split,
     )  # fmt: skip

@@ -58,8 +58,8 @@ def walk(root: Path, *, follow_links: bool = False) -> FileTree:
     tree = FileTree()
     _visit(root, None if follow_links else root.resolve(), tree, is_linked=False)
     skipped = {problem.file_name for problem in tree.problems}
-    visible = [path for path in root.iterdir() if not is_hidden(path.name) and path.name not in skipped]
-    tree.folders.extend(sorted(path.name for path in visible if path.is_dir()))
+    shown = [path for path in root.iterdir() if not is_hidden(path.name) and _problem_of_name(path.name) is None]
+    tree.folders.extend(sorted(path.name for path in shown if path.is_dir() and path.name not in skipped))
     tree.file_names.sort()
     return tree
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from nngcd.datasets.findings import Finding, Seen, count, quoted
 from nngcd.datasets.holding_back import FEWEST
@@ -34,6 +34,11 @@ def _labels(seen: Seen) -> Iterator[Finding]:
             effect="nothing to sort. Put images without a label into _unlabelled/, or leave their label empty; to try "
             "the method on your own labels: nngcd fit ... --set reading.hide_classes=0.5",
         )  # fmt: skip
+    yield from about_sizes(sizes)
+
+
+def about_sizes(sizes: Mapping[str, int]) -> Iterator[Finding]:
+    """Give what there is to say about the labelled images of each category."""
     if not sizes:
         yield Finding(
             code="D05", severity="note", what="no labels",

@@ -131,6 +131,9 @@ def _first_line(error: Exception) -> str:
 
 
 def _check_columns(found: list[str], columns: Columns, path: Path) -> None:
+    for name in columns.values():
+        if found.count(name) > 1:
+            raise DataError(f"D17: column '{name}' stands {found.count(name)} times in '{path}'. Keep one of them.")
     missing = [role for role in _REQUIRED if columns[role] not in found]
     if missing:
         names = " and ".join(f"'{columns[role]}'" for role in missing)

@@ -10,6 +10,7 @@ import pandas as pd
 
 from nngcd.core.config import read_yaml
 from nngcd.core.errors import ConfigError, DataError
+from nngcd.core.files import check_outside
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.export.originals import Originals, open_originals
@@ -107,10 +108,7 @@ def check_place(run: RunFolder, out: Path, names: list[str], *, may_overwrite: b
     Raises:
         ConfigError: a name is taken, or the folder lies among the images.
     """
-    data = Path(str(read_yaml(run.config).get("data", "")))
-    if data.is_dir() and out.resolve().is_relative_to(data.resolve()):
-        reason = f"lies inside the data folder {data}; the next run would take it for images. Choose another place"
-        raise ConfigError("--out", str(out), reason)
+    check_outside(out, str(read_yaml(run.config).get("data", "")))
     if out.exists() and not out.is_dir():
         raise ConfigError("--out", str(out), "is a file; name a folder")
     for target in (out / name for name in names):

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nngcd import __version__
+from nngcd.core.errors import ConfigError
 from nngcd.core.files import write_text
 from nngcd.core.progress import Progress
 from nngcd.report import sections
@@ -59,8 +60,11 @@ def write_report(
         progress: receives the stage `report`.
 
     Raises:
+        ConfigError: the name is not that of a page, and may be that of something else.
         ResourceError: the file cannot be written.
     """
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ConfigError("the page", str(path), "must end in .html")
     progress = progress or Progress()
     cards = make_cards(findings, max_images=max_images)
     thumbnails = _thumbnails(findings, cards, max_images, progress)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from nngcd.core import processes
 from nngcd.core.errors import ConfigError, ResourceError, TrainingError
+from nngcd.core.memory import is_out_of_memory
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.schedules import cosine_learning_rate
@@ -167,7 +168,9 @@ def _find_gradients(
             _stop_unless_finite(values, moment)
             fabric.backward(loss)
             return values
-        except torch.OutOfMemoryError as error:
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
             n_pieces = 2 * learner.n_pieces
             # Other processes wait for this one's part of the step, so it cannot be begun again.
             if processes.count() > 1 or n_pieces > batch[0].shape[:2].numel():
