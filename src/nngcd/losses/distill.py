@@ -70,13 +70,7 @@ def mean_entropy_gap(logits_vbk: Tensor, *, temperature: float) -> Tensor:
 
 
 def remembered_entropy_gap(
-    logits_vbk: Tensor,
-    remembered_k: Tensor,
-    *,
-    memory: float,
-    temperature: float,
-    weight_b: Tensor | None = None,
-    power: float = 0.0,
+    logits_vbk: Tensor, remembered_k: Tensor, *, memory: float, temperature: float
 ) -> tuple[Tensor, Tensor]:
     """Return `mean_entropy_gap` of a mean prediction that reaches back over earlier batches, and that mean.
 
@@ -93,11 +87,8 @@ def remembered_entropy_gap(
     _, n_images, n_clusters = logits_vbk.shape
     if not n_images:
         return logits_vbk.sum() * 0, remembered_k
-    weight_b1 = 1.0 if weight_b is None else weight_b[:, None]
-    batch_k = ((logits_vbk / temperature).softmax(-1) * weight_b1).mean((0, 1))
+    batch_k = (logits_vbk / temperature).softmax(-1).mean((0, 1))
     mean_k = memory * remembered_k + (1 - memory) * batch_k
-    prior_k = remembered_k.clamp(min=1e-4) ** power
-    log_prior_k = (prior_k / prior_k.sum()).log()
-    gap = (mean_k * (mean_k.clamp(min=torch.finfo(mean_k.dtype).tiny).log() - log_prior_k)).sum()
+    gap = math.log(n_clusters) + (mean_k * mean_k.clamp(min=torch.finfo(mean_k.dtype).tiny).log()).sum()
     full = gap / (1 - memory)
     return gap.detach() + full - full.detach(), mean_k.detach()

@@ -102,7 +102,6 @@ class Method(simgcd.Method):
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the terms of Eq. (31): (1 - lambda) [Eqs. (25) and (29)] + lambda [Eqs. (23) and (26)] + Eq. (30)."""
         c = self.config
-        batch = self.projected(batch)
         projection_vbd = self.projection(batch.features_vbd)
         logits_vbk = self.prototypes(batch.features_vbd)
         unsupervised = {**self.pseudo_label_terms(batch, logits_vbk), "contrast": self._contrast(projection_vbd)}

@@ -35,17 +35,6 @@ class Config:
     entropy_memory: float = 0.0
     """Share of earlier batches in the mean prediction whose entropy this is, in [0, 1); 0 takes each batch for itself
     (paper)."""
-    entropy_of: Literal["batch", "data"] = "batch"
-    """Whose mean prediction this is: the batch's, half of which is labelled and so of old classes (paper), or that of
-    all images: labelled and unlabelled ones count as often as they are in the data."""
-    entropy_prior: float = 0.0
-    """How far the clusters' sizes may differ, in [0, 1): the mean prediction is drawn to its own power of this, instead
-    of to equal sizes (0, paper)."""
-    pseudo_label_balance: float = 0.0
-    """Power of the mean pseudo-label so far that pseudo-labels are divided by, in [0, 1]; 0 is off (paper)."""
-    known_projection: float = 0.0
-    """Share of the gradients of unlabelled images within the span of the old classes that is taken away, less where an
-    image itself lies in that span (after EAGC's elastic projection, Zheng et al. 2026); 0 is off (paper)."""
     student_temperature: float = 0.1
     """Temperature of the predictions that learn, and of the probabilities that are reported."""
     teacher_temperature_start: float = 0.07
@@ -119,9 +108,6 @@ class Method(BaseMethod):
         self._next_mean_k: Tensor | None = None
         uniform_k = torch.full((task.n_clusters,), 1 / task.n_clusters)
         self.register_buffer("mean_k", uniform_k if config.entropy_memory else None)
-        self.register_buffer("target_mean_k", uniform_k.clone() if config.pseudo_label_balance else None)
-        self.labelled_share = 0.5
-        self.register_buffer("known_dd", None)
 
     def places_prototypes(self, epoch: int) -> bool:
         """Whether prototypes are to be placed before this epoch: once, before training."""
@@ -135,9 +121,6 @@ class Method(BaseMethod):
         """Place the prototypes at the clusters, and see every image's neighbours."""
         if self.places_prototypes(overview.epoch):
             place_prototypes(self.prototypes, overview)
-        self.labelled_share = float((overview.labels_n >= 0).float().mean())
-        if self.config.known_projection:
-            self.known_dd = span_of_old_classes(overview)
         if self.neighbours is not None:
             is_due = overview.epoch % self.config.neighbour_epochs == 0
             generator = torch_generator(overview.seed, "neighbours")
@@ -151,7 +134,6 @@ class Method(BaseMethod):
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return SimGCD's five terms: (1 - lambda) of what needs no label, lambda of what does."""
         c = self.config
-        batch = self.projected(batch)
         projection_vbd = self.projection(batch.features_vbd)
         logits_vbk = self.prototypes(batch.features_vbd)
         unsupervised = {
@@ -167,64 +149,28 @@ class Method(BaseMethod):
         terms = {
             "pseudo_label": cross_view_distillation(
                 logits_vbk,
-                self._balanced(self.judge(batch.features_vbd), sharpness, batch.labels_b),
+                self.judge(batch.features_vbd),
                 student_temperature=c.student_temperature,
                 teacher_temperature=sharpness,
             ),
-            "mean_entropy": c.entropy_weight * self._mean_entropy_gap(logits_vbk, batch.labels_b),
+            "mean_entropy": c.entropy_weight * self._mean_entropy_gap(logits_vbk),
         }
         if self.neighbours is not None:
             terms["neighbours"] = c.neighbour_weight * neighbour_cross_entropy(
                 logits_vbk,
-                self._balanced(self.judge(self.neighbours.features(batch.image_b)), sharpness, None),
+                self.judge(self.neighbours.features(batch.image_b)),
                 student_temperature=c.student_temperature,
                 teacher_temperature=sharpness,
             )
         return terms
 
-    def _weights(self, labels_b: Tensor) -> Tensor:
-        """Return how much each image counts in a mean over all images, 1 on average."""
-        is_labelled_b = (labels_b >= 0).float()
-        n_labelled, n = is_labelled_b.sum(), len(labels_b)
-        if self.config.entropy_of == "batch" or n_labelled in (0, n):
-            return torch.ones_like(is_labelled_b)
-        share = self.labelled_share
-        return is_labelled_b * (share * n / n_labelled) + (1 - is_labelled_b) * ((1 - share) * n / (n - n_labelled))
-
-    def _balanced(self, logits: Tensor, temperature: float, labels_b: Tensor | None) -> Tensor:
-        power = self.config.pseudo_label_balance
-        if not power:
-            return logits
-        if labels_b is not None:
-            target_vbk = (logits.detach() / temperature).softmax(-1)
-            batch_k = (target_vbk * self._weights(labels_b)[:, None]).mean((0, 1))
-            self.target_mean_k = 0.95 * self.target_mean_k + 0.05 * batch_k
-        return logits - power * temperature * (self.target_mean_k * self.task.n_clusters).clamp(min=1e-3).log()
-
-    def projected(self, batch: Batch) -> Batch:
-        """Return the batch with features whose gradients, where unlabelled, lose a part of the known span."""
-        if self.known_dd is None or not batch.features_vbd.requires_grad:
-            return batch
-        known_dd, share = self.known_dd, self.config.known_projection
-        features_vbd = batch.features_vbd * 1.0
-        unit_vbd = F.normalize(features_vbd.detach(), dim=-1)
-        energy_vb1 = ((unit_vbd @ known_dd) * unit_vbd).sum(-1, keepdim=True)
-        taken_vb1 = share * (1 - energy_vb1) * (batch.labels_b < 0)[:, None]
-        features_vbd.register_hook(lambda grad_vbd: grad_vbd - taken_vb1 * (grad_vbd @ known_dd))
-        return batch._replace(features_vbd=features_vbd)
-
-    def _mean_entropy_gap(self, logits_vbk: Tensor, labels_b: Tensor) -> Tensor:
+    def _mean_entropy_gap(self, logits_vbk: Tensor) -> Tensor:
         c = self.config
         if self.mean_k is None:
             return mean_entropy_gap(logits_vbk, temperature=c.student_temperature)
         # Remembered once the step is made: a batch that does not fit into memory is tried again.
         gap, self._next_mean_k = remembered_entropy_gap(
-            logits_vbk,
-            self.mean_k,
-            memory=c.entropy_memory,
-            temperature=c.student_temperature,
-            weight_b=self._weights(labels_b),
-            power=c.entropy_prior,
+            logits_vbk, self.mean_k, memory=c.entropy_memory, temperature=c.student_temperature
         )
         return gap
 
@@ -251,19 +197,6 @@ class Method(BaseMethod):
         """Return the classifier's logits over the student temperature."""
         logits_nk: Tensor = self.prototypes(features_nd)
         return logits_nk / self.config.student_temperature
-
-
-@torch.no_grad()
-def span_of_old_classes(overview: Overview) -> Tensor:
-    """Return the projection onto the span of the old classes' mean directions."""
-    is_labelled_n = overview.labels_n >= 0
-    labels_m = overview.labels_n[is_labelled_n].to(overview.features_nd.device)
-    unit_md = F.normalize(overview.features_nd[is_labelled_n.to(overview.features_nd.device)], dim=-1)
-    sums_cd = unit_md.new_zeros(int(labels_m.max()) + 1, unit_md.shape[1]).index_add_(0, labels_m, unit_md)
-    # The directions that carry nine tenths of what the classes' centres are.
-    _, s, vh = torch.linalg.svd(F.normalize(sums_cd, dim=-1), full_matrices=False)
-    n = int(((s**2).cumsum(0) / (s**2).sum() < 0.9).sum()) + 1
-    return vh[:n].T @ vh[:n]
 
 
 @torch.no_grad()
