@@ -9,7 +9,7 @@ import pytest
 from nngcd.core.components import find_component
 from nngcd.core.errors import DataError, NngcdWarning
 from nngcd.datasets import open_dataset
-from nngcd.datasets.benchmark import Listing, split_arrays, split_files
+from nngcd.datasets.benchmark import Listing, Request, split_arrays, split_files
 from nngcd.datasets.published import published_names, published_split
 
 NAMES = published_names()
@@ -35,7 +35,7 @@ def opened(miniature_at):
     found = {}
     for name in NAMES:
         with pytest.warns(NngcdWarning, match=f"'{name}' should have .*found"):
-            found[name] = open_dataset(str(miniature_at(name)), dataset=name, seed=7)
+            found[name] = open_dataset(str(miniature_at(name)), dataset=name)
     return found
 
 
@@ -64,7 +64,7 @@ def test_the_labelled_half_is_the_field_s_draw_over_the_official_order(opened, n
 @pytest.mark.parametrize("name", NAMES)
 def test_a_wrong_root_says_what_was_expected_where(name, tmp_path):
     load = find_component("nngcd.datasets", name, "load").load
-    assert list(inspect.signature(load).parameters) == ["root", "seed", "allow_bad", "on_progress", "draw", "part"]
+    assert list(inspect.signature(load).parameters) == ["root", "request"]
     for root, state in ((tmp_path / "nothing", "is not a folder"), (tmp_path, "holds something else")):
         with pytest.raises(DataError, match=f"D01: no .* in '.*', which {state}. Expected .* there"):
             load(root)
@@ -113,13 +113,22 @@ def test_other_counts_are_warned_of_up_to_the_rounding_of_the_table(name, n_old_
 def test_lists_that_cannot_be_are_refused():
     with pytest.raises(DataError, match="has 10 classes, but this copy names 9"):
         Listing(name="cifar10", file_names=["a"], classes=np.zeros(1, np.int64), class_names=list("123456789"))
-    for classes, message in (([], "no training images"), ([-1], "outside its 10"), ([10], "outside its 10")):
-        with pytest.raises(DataError, match=message):
-            Listing(name="cifar10", file_names=[], classes=np.array(classes, np.int64), class_names=list("0123456789"))
+    for number in (-1, 10):
+        with pytest.raises(DataError, match="outside its 10"):
+            Listing(name="cifar10", file_names=["a"], classes=np.array([number]), class_names=list("0123456789"))
+
+
+def test_a_part_without_images_is_refused(tmp_path):
+    nothing = np.zeros(0, np.int64)
+    listing = Listing(name="cifar10", file_names=[], classes=nothing, class_names=list("0123456789"))
+    with pytest.raises(DataError, match="'cifar10' lists no training images"):
+        split_files(listing, tmp_path)
+    with pytest.raises(DataError, match="'cifar10' lists no test images"):
+        split_arrays(listing, np.zeros((0, 1, 1, 3), np.uint8), Request(part="test"))
 
 
 @pytest.mark.parametrize("name", ["../secret.png", "/etc/secret.png", "a/../../secret.png", "C:\\secret.png"])
 def test_paths_out_of_the_folder_are_refused(name, tmp_path):
     listing = Listing(name="cifar10", file_names=[name], classes=np.zeros(1, np.int64), class_names=list("0123456789"))
     with pytest.raises(DataError, match="D18: 'cifar10' lists a file outside"):
-        split_files(listing, Path(tmp_path), allow_bad=0.1, on_progress=None)
+        split_files(listing, Path(tmp_path))

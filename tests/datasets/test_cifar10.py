@@ -3,12 +3,13 @@ import numpy as np
 import pytest
 
 from nngcd.core.errors import DataError, NngcdWarning
+from nngcd.datasets.benchmark import Request
 from nngcd.datasets.cifar10 import load
 
 
 def load_miniature(root, **options):
     with pytest.warns(NngcdWarning, match="'cifar10' should have 12,500 labelled and 37,500 unlabelled"):
-        return load(root, **options)
+        return load(root, Request(**options))
 
 
 def test_batches_are_read_in_their_order(miniature_of):

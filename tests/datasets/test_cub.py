@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from nngcd.core.errors import DataError, NngcdWarning
+from nngcd.datasets.benchmark import Request
 from nngcd.datasets.cub import load
 from nngcd.datasets.published import published_split
 
@@ -18,7 +19,7 @@ def miniature(miniature_of):
 
 def load_miniature(root, **options):
     with pytest.warns(NngcdWarning, match="'cub' should have 1,498 labelled and 4,496 unlabelled"):
-        return load(root, **options)
+        return load(root, Request(**options))
 
 
 def test_training_images_are_split_as_published(miniature):

@@ -5,7 +5,7 @@ import pytest
 
 from nngcd.core.errors import ConfigError, NngcdWarning
 from nngcd.datasets import open_dataset
-from nngcd.datasets.benchmark import Listing, split_arrays
+from nngcd.datasets.benchmark import Listing, Request, split_arrays
 from nngcd.datasets.published import published_names, published_split
 from nngcd.datasets.reading import Config
 from nngcd.datasets.split import draw_stratified
@@ -52,7 +52,7 @@ def test_the_note_speaks_of_the_draw_and_not_of_a_broken_copy():
     n_labelled = int((sizes[list(published.old_classes)] // 2).sum())
     message = f"stratified draw: 'cub' has {n_labelled:,} labelled and .*published draw gives about 1,498 labelled"
     with pytest.warns(NngcdWarning, match=message) as caught:
-        split_arrays(listing, pixels_nhwc, draw="stratified")
+        split_arrays(listing, pixels_nhwc, Request(draw="stratified"))
     assert len(caught) == 1
     assert "complete" not in str(caught[0].message)
 

@@ -2,6 +2,7 @@ import miniatures
 import pytest
 
 from nngcd.core.errors import DataError, NngcdWarning
+from nngcd.datasets.benchmark import Request
 from nngcd.datasets.fgvc_aircraft import load
 from nngcd.datasets.published import published_split
 
@@ -18,7 +19,7 @@ def data(miniature):
 
 def load_miniature(root, **options):
     with pytest.warns(NngcdWarning, match="about 1,700 labelled and 5,000 unlabelled images, 6,667 in all"):
-        return load(root, **options)
+        return load(root, Request(**options))
 
 
 def test_trainval_images_are_read_in_the_order_of_the_table(miniature, data):

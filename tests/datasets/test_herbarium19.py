@@ -3,6 +3,7 @@ import shutil
 import pytest
 
 from nngcd.core.errors import DataError, NngcdWarning
+from nngcd.datasets.benchmark import Request
 from nngcd.datasets.herbarium19 import load
 from nngcd.datasets.published import published_split
 
@@ -14,7 +15,7 @@ def miniature(miniature_at):
 
 def load_miniature(root, **options):
     with pytest.warns(NngcdWarning, match="'herbarium19' should have about 8,900 labelled and 25,400 unlabelled"):
-        return load(root, **options)
+        return load(root, Request(**options))
 
 
 def test_classes_are_numbered_by_folder_names_sorted_as_text(miniature):
@@ -39,7 +40,7 @@ def test_test_images_are_numbered_by_the_training_folders_though_a_class_may_hav
     left_out = shutil.ignore_patterns("17")
     shutil.copytree(miniature / "small-validation", tmp_path / "small-validation", ignore=left_out)
     with pytest.warns(NngcdWarning, match="should have 2,679 test images, found 682 test images"):
-        split, truth = load(tmp_path, part="test")
+        split, truth = load(tmp_path, Request(part="test"))
     of_images = [truth.class_names[number] for number in truth.classes]
     assert of_images == [name.partition("/")[0] for name in split.table["file_name"]]
 

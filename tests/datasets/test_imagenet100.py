@@ -1,6 +1,7 @@
 import pytest
 
 from nngcd.core.errors import DataError, NngcdWarning
+from nngcd.datasets.benchmark import Request
 from nngcd.datasets.imagenet100 import load
 from nngcd.datasets.published import published_split
 
@@ -9,7 +10,7 @@ CLASS_IDS = published_split("imagenet100").class_ids
 
 def load_miniature(root, **options):
     with pytest.warns(NngcdWarning, match="'imagenet100' should have about 31,900 labelled and 95,300 unlabelled"):
-        return load(root, **options)
+        return load(root, Request(**options))
 
 
 def test_the_100_classes_are_read_by_folder_and_file_name(miniature_of):

@@ -3,6 +3,7 @@ import pytest
 from scipy.io import savemat
 
 from nngcd.core.errors import DataError, NngcdWarning
+from nngcd.datasets.benchmark import Request
 from nngcd.datasets.published import published_split
 from nngcd.datasets.stanford_cars import load
 
@@ -19,7 +20,7 @@ def rows(miniature_of):
 
 def load_miniature(root, **options):
     with pytest.warns(NngcdWarning, match="'stanford_cars' should have 2,000 labelled and 6,144 unlabelled"):
-        return load(root, **options)
+        return load(root, Request(**options))
 
 
 def test_images_are_read_in_the_order_of_the_devkit(miniature):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nngcd.core.components import component_names, find_component
 from nngcd.core.errors import ConfigError, DataError
+from nngcd.datasets.benchmark import Request
 from nngcd.datasets.counts import Part
 from nngcd.datasets.decisions import with_decisions_of
 from nngcd.datasets.file_tree import no_such_path
@@ -26,7 +27,6 @@ def open_dataset(
     data: str,
     *,
     dataset: str | None = None,
-    seed: int = 0,
     reading: ReadingConfig | None = None,
     on_progress: ReadProgress | None = None,
     part: Part = "train",
@@ -37,7 +37,6 @@ def open_dataset(
         data: a folder, a table (.csv, .tsv, .parquet), an .npz file, or a name: `digits`, or a benchmark that was
             added with `nngcd data add`. What exists as a path is read as a path, whatever its name.
         dataset: the name of the dataset that lies at `data`, for example `cub`; found from the path by default.
-        seed: the seed of the run.
         reading: how the data are read.
         on_progress: called with the number of files read and their total, by datasets that read files.
         part: the images to learn from, or a benchmark's official test images, which carry no labels.
@@ -48,12 +47,13 @@ def open_dataset(
     """
     name, root, reading = locate(data, dataset, reading)
     load = find_component(__name__, name, "load").load
-    options = _accepted(load, on_progress=on_progress, part=part, reading=reading, **_fields(reading))
-    if part != "train" and "part" not in options:
+    request = Request(part=part, draw=reading.draw, allow_bad=reading.allow_bad, on_progress=on_progress)
+    options = _accepted(load, on_progress=on_progress, draw=reading.draw, reading=reading, request=request)
+    if part != "train" and "request" not in options:
         raise DataError(f"'{data}' has no official test images; benchmarks have: {', '.join(published_names())}.")
-    if reading.draw != "pooled" and "draw" not in options:
+    if reading.draw != "pooled" and not options.keys() & {"draw", "request"}:
         raise ConfigError("reading.draw", reading.draw, f"'{data}' brings its labels; only benchmarks draw them")
-    split, truth = load(root, seed=seed, **options)
+    split, truth = load(root, **options)
     return changed(split, truth, reading) if part == "train" else (split, truth)
 
 
@@ -95,13 +95,10 @@ def open_images(
     name, root, reading = locate(data, dataset, reading)
     reading = dataclasses.replace(reading, allow_bad=1.0)
     load = find_component(__name__, name, "load").load
-    options = _accepted(load, on_progress=on_progress, use_labels=False, reading=reading, **_fields(reading))
+    request = Request(allow_bad=reading.allow_bad, on_progress=on_progress)
+    options = _accepted(load, on_progress=on_progress, use_labels=False, reading=reading, request=request)
     split: Split = load(root, **options)[0]
     return split
-
-
-def _fields(reading: ReadingConfig) -> dict[str, object]:
-    return {field.name: getattr(reading, field.name) for field in dataclasses.fields(reading)}
 
 
 def _accepted(load: Callable[..., object], **options: object) -> dict[str, object]:

@@ -19,7 +19,7 @@ from nngcd.datasets.labels import index_names
 from nngcd.datasets.split import Split, Truth, image_table
 
 
-def load(root: Path | None, *, seed: int = 0) -> tuple[Split, Truth | None]:
+def load(root: Path | None) -> tuple[Split, Truth | None]:
     """Return the images or features of an `.npz` file with `X` and optionally `y`; see `from_arrays`.
 
     Raises:

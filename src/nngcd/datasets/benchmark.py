@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nngcd.core.errors import DataError
 from nngcd.datasets.counts import Part, warn_of_counts
 from nngcd.datasets.image_arrays import ImageArrays
-from nngcd.datasets.image_files import Progress, keep_readable
+from nngcd.datasets.image_files import ALLOWED_BAD, Progress, keep_readable
 from nngcd.datasets.published import published_split
 from nngcd.datasets.split import (
     UNLABELLED,
@@ -28,6 +28,23 @@ from nngcd.datasets.split import (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is wanted of a benchmark. A run's seed is no part of it: the published draw belongs to the benchmark."""
+
+    part: Part = "train"
+    """The training images, or the official test images, which carry no labels."""
+    draw: Draw = "pooled"
+    """How the labelled half is drawn."""
+    allow_bad: float = ALLOWED_BAD
+    """Share of missing or unreadable files above which the data are refused."""
+    on_progress: Progress | None = None
+    """Called with the number of files checked and their total, where images are files."""
+
+
+TRAINING = Request()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Listing:
     """The images of one part of a benchmark, in the official order: the published draw labels places in this list.
@@ -38,7 +55,6 @@ class Listing:
         classes: (n,) int64, an index into `class_names`, numbered as the published split numbers the classes.
         class_names: the names of all classes, also of those without an image.
         problems: files that were left out already.
-        part: training images or test images.
     """
 
     name: str
@@ -46,49 +62,51 @@ class Listing:
     classes: NDArray[np.int64]
     class_names: Sequence[str]
     problems: tuple[Problem, ...] = ()
-    part: Part = "train"
 
     def __post_init__(self) -> None:
         n_classes = published_split(self.name).n_classes
         if len(self.class_names) != n_classes:
             raise DataError(f"'{self.name}' has {n_classes} classes, but this copy names {len(self.class_names)}.")
-        if len(self.classes) == 0:
-            raise DataError(
-                f"this copy of '{self.name}' lists no {'training' if self.part == 'train' else 'test'} images."
-            )
-        if self.classes.min() < 0 or self.classes.max() >= n_classes:
+        if ((self.classes < 0) | (self.classes >= n_classes)).any():
             raise DataError(f"this copy of '{self.name}' lists classes outside its {n_classes}.")
 
 
-def split_files(
-    listing: Listing, folder: Path, *, allow_bad: float, on_progress: Progress | None, draw: Draw = "pooled"
-) -> tuple[Split, Truth]:
+def split_files(listing: Listing, folder: Path, request: Request = TRAINING) -> tuple[Split, Truth]:
     """Return the split of a benchmark whose images are files.
 
     Args:
         listing: the images, with paths relative to `folder`.
         folder: where the images lie.
-        allow_bad: share of missing or unreadable files above which the data are refused.
-        on_progress: called with the number of files checked and their total.
-        draw: how the labelled half is drawn.
+        request: what is wanted of them.
 
     Raises:
-        DataError: too many files are missing or unreadable, or a path leads out of the folder.
+        DataError: there are none, too many files are missing or unreadable, or a path leads out of the folder.
     """
+    _refuse_empty(listing, request.part)
     for name in listing.file_names:
         windows = PureWindowsPath(name)
         if windows.drive or windows.root or ".." in (*windows.parts, *PurePosixPath(name).parts):
             raise DataError(f"D18: '{listing.name}' lists a file outside its folder: '{name}'.")
-    readable = keep_readable(folder, listing.file_names, allow_bad=allow_bad, on_progress=on_progress)
+    readable = keep_readable(folder, listing.file_names, allow_bad=request.allow_bad, on_progress=request.on_progress)
     found = _Found(readable.images, readable.content_hashes, readable.kept, (*listing.problems, *readable.problems))
-    return _assemble(listing, found, draw)
+    return _assemble(listing, found, request)
 
 
-def split_arrays(listing: Listing, pixels_nhwc: NDArray[np.uint8], *, draw: Draw = "pooled") -> tuple[Split, Truth]:
-    """Return the split of a benchmark whose images lie in memory, one uint8 array (n, h, w, 3) for all."""
+def split_arrays(listing: Listing, pixels_nhwc: NDArray[np.uint8], request: Request = TRAINING) -> tuple[Split, Truth]:
+    """Return the split of a benchmark whose images lie in memory, one uint8 array (n, h, w, 3) for all.
+
+    Raises:
+        DataError: there are none.
+    """
+    _refuse_empty(listing, request.part)
     images = ImageArrays(pixels_nhwc)
     hashes = [images.fingerprint(index) for index in range(len(images))]
-    return _assemble(listing, _Found(images, hashes, np.arange(len(images)), listing.problems), draw)
+    return _assemble(listing, _Found(images, hashes, np.arange(len(images)), listing.problems), request)
+
+
+def _refuse_empty(listing: Listing, part: Part) -> None:
+    if len(listing.classes) == 0:
+        raise DataError(f"this copy of '{listing.name}' lists no {'training' if part == 'train' else 'test'} images.")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,13 +119,13 @@ class _Found:
     problems: tuple[Problem, ...]
 
 
-def _assemble(listing: Listing, found: _Found, draw: Draw) -> tuple[Split, Truth]:
+def _assemble(listing: Listing, found: _Found, request: Request) -> tuple[Split, Truth]:
     published = published_split(listing.name)
     classes, class_names = relabel(listing.classes, listing.class_names, published.old_classes)
     n_old = len(published.old_classes)
     # Over all listed images, before missing ones are left out, so that one missing file does not change the labels of
     # the others.
-    labels = np.where(_labelled(classes, n_old, part=listing.part, draw=draw), classes, UNLABELLED)
+    labels = np.where(_labelled(classes, n_old, request), classes, UNLABELLED)
     file_names = [listing.file_names[index] for index in found.kept]
     split = Split(
         name=listing.name,
@@ -115,20 +133,20 @@ def _assemble(listing: Listing, found: _Found, draw: Draw) -> tuple[Split, Truth
         features_nvd=None,
         labels=labels[found.kept],
         class_names=class_names[:n_old],
-        table=image_table(file_names, found.content_hashes, split=[listing.part] * len(file_names)),
+        table=image_table(file_names, found.content_hashes, split=[request.part] * len(file_names)),
         problems=found.problems,
         n_classes=published.n_classes,
     )
-    warn_of_counts(split, published, part=listing.part, draw=draw)
+    warn_of_counts(split, published, part=request.part, draw=request.draw)
     return split, Truth(classes=classes[found.kept], class_names=class_names, n_old=n_old)
 
 
-def _labelled(classes: NDArray[np.int64], n_old: int, *, part: Part, draw: Draw) -> NDArray[np.bool_]:
+def _labelled(classes: NDArray[np.int64], n_old: int, request: Request) -> NDArray[np.bool_]:
     """Return which images get a label; of test images none does."""
-    if part == "test":
+    if request.part == "test":
         return np.zeros(len(classes), dtype=np.bool_)
     # The published draw uses numpy's legacy generator.
     generator = np.random.RandomState(0)
-    if draw == "stratified":
+    if request.draw == "stratified":
         return draw_stratified(classes, n_old=n_old, generator=generator)
     return draw_labelled(classes < n_old, generator=generator)

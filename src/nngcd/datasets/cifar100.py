@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nngcd.datasets.benchmark import TRAINING, Request
 from nngcd.datasets.cifar_files import Batches, load_cifar
-from nngcd.datasets.counts import Part
-from nngcd.datasets.image_files import ALLOWED_BAD, Progress
-from nngcd.datasets.split import Draw, Split, Truth
+from nngcd.datasets.split import Split, Truth
 
 BATCHES = Batches(
     name="cifar100",
@@ -22,15 +21,7 @@ BATCHES = Batches(
 )
 
 
-def load(
-    root: Path | None,
-    *,
-    seed: int = 0,
-    allow_bad: float = ALLOWED_BAD,
-    on_progress: Progress | None = None,
-    draw: Draw = "pooled",
-    part: Part = "train",
-) -> tuple[Split, Truth | None]:
+def load(root: Path | None, request: Request = TRAINING) -> tuple[Split, Truth | None]:
     """Return the 50,000 training images of CIFAR-100, half of the images of the 80 old classes labelled.
 
     Classes are the fine ones. The official order, over which the half is drawn, is that of the file train.
@@ -38,13 +29,9 @@ def load(
     Args:
         root: the folder `cifar-100-python` of the official archive, the folder that holds it, or one with PNG files
             as `train/CLASS/IMAGE.png` and `test/CLASS/IMAGE.png`.
-        seed: not used; the published draw belongs to the benchmark, not to the run.
-        allow_bad: share of unreadable PNG files above which the data are refused.
-        on_progress: called with the number of PNG files checked and their total.
-        draw: how the labelled half is drawn.
-        part: the training images, or the official test images, which carry no labels.
+        request: which images are wanted, and how.
 
     Raises:
         DataError: neither form is there, a batch is not plain data, or too many PNG files are unreadable.
     """
-    return load_cifar(root, BATCHES, allow_bad=allow_bad, on_progress=on_progress, draw=draw, part=part)
+    return load_cifar(root, BATCHES, request)

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nngcd.core.errors import DataError, NngcdWarning
-from nngcd.datasets.benchmark import Listing, split_arrays, split_files
+from nngcd.datasets.benchmark import Listing, Request, split_arrays, split_files
 from nngcd.datasets.class_folders import class_folders, images_by_class
 from nngcd.datasets.counts import Part
-from nngcd.datasets.image_files import Progress
 from nngcd.datasets.official_files import Layout, find_layout
 from nngcd.datasets.plain_pickle import read_plain_pickle
 from nngcd.datasets.published import published_split
-from nngcd.datasets.split import Draw, Split, Truth
+from nngcd.datasets.split import Split, Truth
 
 _PNG: dict[Part, Layout] = {
     part: Layout(needed=(f"{part}/",), folders=("",), source=f"with PNG files as {part}/CLASS/IMAGE.png")
@@ -63,27 +62,26 @@ class Batches:
         return Layout(needed=(*self.files_of(part), self.meta), folders=("", self.folder), source=source)
 
 
-def load_cifar(
-    root: Path | None, batches: Batches, *, allow_bad: float, on_progress: Progress | None, draw: Draw, part: Part
-) -> tuple[Split, Truth]:
+def load_cifar(root: Path | None, batches: Batches, request: Request) -> tuple[Split, Truth]:
     """Return the images of one part, from the batches where they are there, else from PNG files.
 
     Raises:
         DataError: neither is there, or what is there cannot be used.
     """
+    part = request.part
     layouts = [batches.layout(part), _PNG[part]]
     layout, folder = find_layout(root, layouts, name=batches.name, title=batches.title, part=part)
     if layout is _PNG[part]:
         listing = _png_listing(folder / part, batches.name, part)
-        return split_files(listing, folder / part, allow_bad=allow_bad, on_progress=on_progress, draw=draw)
+        return split_files(listing, folder / part, request)
     class_names = _class_names(folder / batches.meta, batches.names_key)
     parts = [_read_batch(folder / file, batches.labels_key) for file in batches.files_of(part)]
     rows_nd = np.concatenate([rows_nd for rows_nd, _ in parts])
     classes = np.concatenate([classes for _, classes in parts])
     file_names = [f"{part}-{index:05d}" for index in range(len(rows_nd))]
-    listing = Listing(name=batches.name, file_names=file_names, classes=classes, class_names=class_names, part=part)
+    listing = Listing(name=batches.name, file_names=file_names, classes=classes, class_names=class_names)
     # A row is the red plane, then the green one, then the blue one.
-    return split_arrays(listing, rows_nd.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), draw=draw)
+    return split_arrays(listing, rows_nd.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), request)
 
 
 def _read_batch(path: Path, labels_key: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -122,7 +120,6 @@ def _png_listing(folder: Path, name: str, part: Part) -> Listing:
         classes=found.classes,
         class_names=names,
         problems=found.problems,
-        part=part,
     )
 
 

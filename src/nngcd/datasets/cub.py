@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nngcd.core.errors import DataError
-from nngcd.datasets.benchmark import Listing, split_files
+from nngcd.datasets.benchmark import TRAINING, Listing, Request, split_files
 from nngcd.datasets.counts import Part
-from nngcd.datasets.image_files import ALLOWED_BAD, Progress
 from nngcd.datasets.official_files import Layout, find_layout, read_pairs
 from nngcd.datasets.published import published_split
-from nngcd.datasets.split import Draw, Split, Truth
+from nngcd.datasets.split import Split, Truth
 
 _TABLES = ("images.txt", "image_class_labels.txt", "train_test_split.txt", "classes.txt")
 _LAYOUT = Layout(
@@ -23,34 +22,22 @@ _LAYOUT = Layout(
 )
 
 
-def load(
-    root: Path | None,
-    *,
-    seed: int = 0,
-    allow_bad: float = ALLOWED_BAD,
-    on_progress: Progress | None = None,
-    draw: Draw = "pooled",
-    part: Part = "train",
-) -> tuple[Split, Truth | None]:
+def load(root: Path | None, request: Request = TRAINING) -> tuple[Split, Truth | None]:
     """Return the training images of CUB-200-2011, half of the images of the 100 old classes labelled.
 
     The official order, over which the half is drawn, is that of images.txt.
 
     Args:
         root: the folder `CUB_200_2011` of the official archive, or the folder that holds it.
-        seed: not used; the published draw belongs to the benchmark, not to the run.
-        allow_bad: share of missing or unreadable files above which the data are refused.
-        on_progress: called with the number of files checked and their total.
-        draw: how the labelled half is drawn.
-        part: the training images, or the official test images, which carry no labels.
+        request: which images are wanted, and how.
 
     Raises:
         DataError: the official files are not there, or too many images are missing or unreadable.
     """
-    _, folder = find_layout(root, [_LAYOUT], name="cub", title="CUB-200-2011", part=part)
-    file_names, classes, class_names = _images(folder, part, n_classes=published_split("cub").n_classes)
-    listing = Listing(name="cub", file_names=file_names, classes=classes, class_names=class_names, part=part)
-    return split_files(listing, folder / "images", allow_bad=allow_bad, on_progress=on_progress, draw=draw)
+    _, folder = find_layout(root, [_LAYOUT], name="cub", title="CUB-200-2011", part=request.part)
+    file_names, classes, class_names = _images(folder, request.part, n_classes=published_split("cub").n_classes)
+    listing = Listing(name="cub", file_names=file_names, classes=classes, class_names=class_names)
+    return split_files(listing, folder / "images", request)
 
 
 def _images(folder: Path, part: Part, *, n_classes: int) -> tuple[list[str], NDArray[np.int64], list[str]]:

@@ -14,12 +14,11 @@ from nngcd.datasets.split import UNLABELLED, Draw, Split, Truth, draw_labelled, 
 N_OLD = 5
 
 
-def load(root: Path | None = None, *, seed: int = 0, draw: Draw = "pooled") -> tuple[Split, Truth | None]:
+def load(root: Path | None = None, *, draw: Draw = "pooled") -> tuple[Split, Truth | None]:
     """Return the digits: 0 to 4 are old classes with half of their images labelled, 5 to 9 are new.
 
     Args:
         root: not used; the images are part of scikit-learn.
-        seed: not used; see the comment on the draw.
         draw: how the labelled half is drawn.
     """
     digits = load_digits()

@@ -8,25 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nngcd.core.errors import DataError, did_you_mean
-from nngcd.datasets.benchmark import Listing, split_files
+from nngcd.datasets.benchmark import TRAINING, Listing, Request, split_files
 from nngcd.datasets.counts import Part
-from nngcd.datasets.image_files import ALLOWED_BAD, Progress
 from nngcd.datasets.official_files import Layout, find_layout, read_lines, read_pairs
-from nngcd.datasets.split import Draw, Split, Truth
+from nngcd.datasets.split import Split, Truth
 
 _IMAGES: dict[Part, str] = {"train": "images_variant_trainval.txt", "test": "images_variant_test.txt"}
 _VARIANTS = "variants.txt"
 
 
-def load(
-    root: Path | None,
-    *,
-    seed: int = 0,
-    allow_bad: float = ALLOWED_BAD,
-    on_progress: Progress | None = None,
-    draw: Draw = "pooled",
-    part: Part = "train",
-) -> tuple[Split, Truth | None]:
+def load(root: Path | None, request: Request = TRAINING) -> tuple[Split, Truth | None]:
     """Return the images of the trainval half of FGVC-Aircraft, half of those of the 50 old variants labelled.
 
     Classes are the variants, the finest of the levels, numbered by their sorted names as the published split does.
@@ -35,31 +26,27 @@ def load(
 
     Args:
         root: the folder `fgvc-aircraft-2013b` of the official archive, its `data`, or the folder that holds it.
-        seed: not used; the published draw belongs to the benchmark, not to the run.
-        allow_bad: share of missing or unreadable files above which the data are refused.
-        on_progress: called with the number of files checked and their total.
-        draw: how the labelled half is drawn.
-        part: the training images, or the official test images, which carry no labels.
+        request: which images are wanted, and how.
 
     Raises:
         DataError: the official files are not there, or too many images are missing or unreadable.
     """
+    table = _IMAGES[request.part]
     layout = Layout(
-        needed=(_IMAGES[part], _VARIANTS, "images/"),
+        needed=(table, _VARIANTS, "images/"),
         folders=("", "data", "fgvc-aircraft-2013b/data"),
         source="as the official archive fgvc-aircraft-2013b.tar.gz unpacks them",
     )
-    _, folder = find_layout(root, [layout], name="fgvc_aircraft", title="FGVC-Aircraft", part=part)
+    _, folder = find_layout(root, [layout], name="fgvc_aircraft", title="FGVC-Aircraft", part=request.part)
     variants = sorted(read_lines(folder / _VARIANTS))
-    images = read_pairs(folder / _IMAGES[part])
+    images = read_pairs(folder / table)
     listing = Listing(
         name="fgvc_aircraft",
         file_names=[f"{image_id}.jpg" for image_id in images],
-        classes=_classes(list(images.values()), variants, folder / _IMAGES[part]),
+        classes=_classes(list(images.values()), variants, folder / table),
         class_names=variants,
-        part=part,
     )
-    return split_files(listing, folder / "images", allow_bad=allow_bad, on_progress=on_progress, draw=draw)
+    return split_files(listing, folder / "images", request)
 
 
 def _classes(names: list[str], variants: list[str], path: Path) -> NDArray[np.int64]:

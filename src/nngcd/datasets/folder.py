@@ -24,7 +24,6 @@ _LOG = logging.getLogger(__name__)
 def load(
     root: Path | None,
     *,
-    seed: int = 0,
     reading: Config = DEFAULT,
     use_labels: bool = True,
     on_progress: Progress | None = None,
@@ -33,7 +32,6 @@ def load(
 
     Args:
         root: the folder.
-        seed: not used; nothing here is random.
         reading: what the user says about files and labels.
         use_labels: False to read images that are only to be predicted, whatever their labels say.
         on_progress: called with the number of files checked and their total.

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nngcd.datasets.benchmark import Listing, split_files
+from nngcd.datasets.benchmark import TRAINING, Listing, Request, split_files
 from nngcd.datasets.class_folders import class_folders, images_by_class
 from nngcd.datasets.counts import Part
-from nngcd.datasets.image_files import ALLOWED_BAD, Progress
 from nngcd.datasets.official_files import Layout, find_layout
 from nngcd.datasets.published import published_split
-from nngcd.datasets.split import Draw, Split, Truth
+from nngcd.datasets.split import Split, Truth
 
 # The labels of the challenge's own test images are secret, so the field tests on its validation images.
 _FOLDERS: dict[Part, str] = {"train": "small-train", "test": "small-validation"}
 
 
-def load(
-    root: Path | None,
-    *,
-    seed: int = 0,
-    allow_bad: float = ALLOWED_BAD,
-    on_progress: Progress | None = None,
-    draw: Draw = "pooled",
-    part: Part = "train",
-) -> tuple[Split, Truth | None]:
+def load(root: Path | None, request: Request = TRAINING) -> tuple[Split, Truth | None]:
     """Return the training images of Herbarium 19, half of the images of the 341 old classes labelled.
 
     Classes are numbered by their folders sorted as text (0, 1, 10, 100, ...), as the published split does. The
@@ -33,22 +24,18 @@ def load(
 
     Args:
         root: the folder that holds `small-train`, and for test images `small-validation`, too.
-        seed: not used; the published draw belongs to the benchmark, not to the run.
-        allow_bad: share of unreadable files above which the data are refused.
-        on_progress: called with the number of files checked and their total.
-        draw: how the labelled half is drawn.
-        part: the training images, or the official test images, which carry no labels.
+        request: which images are wanted, and how.
 
     Raises:
         DataError: the folder or some of its 683 class folders are not there, or too many images are unreadable.
     """
-    images = _FOLDERS[part]
+    images = _FOLDERS[request.part]
     layout = Layout(
         needed=tuple(f"{name}/" for name in sorted({_FOLDERS["train"], images})),
         folders=("", "herbarium_19", "herbarium-2019-fgvc6"),
         source=f"with {images}/CLASS/IMAGE.jpg as the Herbarium Challenge 2019 gives them (Kaggle, FGVC6)",
     )
-    _, folder = find_layout(root, [layout], name="herbarium19", title="Herbarium 19", part=part)
+    _, folder = find_layout(root, [layout], name="herbarium19", title="Herbarium 19", part=request.part)
     # Also for test images: of a rare class there may be none, which must not move the numbers of the others.
     names = class_folders(folder / _FOLDERS["train"], n_classes=published_split("herbarium19").n_classes)
     found = images_by_class(folder / images, names)
@@ -58,6 +45,5 @@ def load(
         classes=found.classes,
         class_names=names,
         problems=found.problems,
-        part=part,
     )
-    return split_files(listing, folder / images, allow_bad=allow_bad, on_progress=on_progress, draw=draw)
+    return split_files(listing, folder / images, request)

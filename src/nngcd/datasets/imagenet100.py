@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nngcd.datasets.benchmark import Listing, split_files
+from nngcd.datasets.benchmark import TRAINING, Listing, Request, split_files
 from nngcd.datasets.class_folders import images_by_class
 from nngcd.datasets.counts import Part
-from nngcd.datasets.image_files import ALLOWED_BAD, Progress
 from nngcd.datasets.official_files import Layout, find_layout
 from nngcd.datasets.published import published_split
-from nngcd.datasets.split import Draw, Split, Truth
+from nngcd.datasets.split import Split, Truth
 
 # A user may give the training folder itself; its test images lie beside it.
 _FOLDERS: dict[Part, tuple[str, ...]] = {
@@ -23,15 +22,7 @@ _ARCHIVES: dict[Part, str] = {
 }
 
 
-def load(
-    root: Path | None,
-    *,
-    seed: int = 0,
-    allow_bad: float = ALLOWED_BAD,
-    on_progress: Progress | None = None,
-    draw: Draw = "pooled",
-    part: Part = "train",
-) -> tuple[Split, Truth | None]:
+def load(root: Path | None, request: Request = TRAINING) -> tuple[Split, Truth | None]:
     """Return the training images of the 100 classes, half of the images of the 50 old ones labelled.
 
     The official order, over which the half is drawn, is that of torchvision's ImageFolder: by class folder, then by
@@ -40,16 +31,12 @@ def load(
     Args:
         root: the folder that holds `train/n01443537/*.JPEG` and so on, or that `train` itself; test images
             lie in `val` beside it, in class folders, too.
-        seed: not used; the published draw belongs to the benchmark, not to the run.
-        allow_bad: share of unreadable files above which the data are refused.
-        on_progress: called with the number of files checked and their total.
-        draw: how the labelled half is drawn.
-        part: the training images, or the official test images, which carry no labels.
+        request: which images are wanted, and how.
 
     Raises:
         DataError: a class folder is not there, or too many images are unreadable.
     """
-    class_ids = published_split("imagenet100").class_ids
+    class_ids, part = published_split("imagenet100").class_ids, request.part
     layout = Layout(
         needed=tuple(f"{class_id}/" for class_id in class_ids),
         folders=_FOLDERS[part],
@@ -63,6 +50,5 @@ def load(
         classes=found.classes,
         class_names=class_ids,
         problems=found.problems,
-        part=part,
     )
-    return split_files(listing, folder, allow_bad=allow_bad, on_progress=on_progress, draw=draw)
+    return split_files(listing, folder, request)

@@ -9,12 +9,11 @@ import numpy as np
 from scipy.io import loadmat
 
 from nngcd.core.errors import DataError
-from nngcd.datasets.benchmark import Listing, split_files
+from nngcd.datasets.benchmark import TRAINING, Listing, Request, split_files
 from nngcd.datasets.counts import Part
 from nngcd.datasets.file_tree import walk
-from nngcd.datasets.image_files import ALLOWED_BAD, Progress
 from nngcd.datasets.official_files import Layout, find_layout, read_lines
-from nngcd.datasets.split import Draw, Split, Truth
+from nngcd.datasets.split import Split, Truth
 
 _META, _NAMES = "devkit/cars_meta.mat", "names.csv"
 # The devkit's own annotations of test images have no labels; those with labels came later, as a file of their own.
@@ -25,15 +24,7 @@ _ANNOTATIONS: dict[Part, tuple[str, ...]] = {
 }
 
 
-def load(
-    root: Path | None,
-    *,
-    seed: int = 0,
-    allow_bad: float = ALLOWED_BAD,
-    on_progress: Progress | None = None,
-    draw: Draw = "pooled",
-    part: Part = "train",
-) -> tuple[Split, Truth | None]:
+def load(root: Path | None, request: Request = TRAINING) -> tuple[Split, Truth | None]:
     """Return the training images of Stanford Cars, half of the images of the 98 old classes labelled.
 
     Classes are numbered as in the devkit. The official order, over which the half is drawn, is that of
@@ -43,15 +34,12 @@ def load(
         root: the folder that holds `devkit` and `cars_train`; or `car_data`, `names.csv` (a class name per line, in the
             devkit's order) and `anno_train.csv` (file name, four numbers of a box, class number from 1; with or
             without a line of headings).
-        seed: not used; the published draw belongs to the benchmark, not to the run.
-        allow_bad: share of missing or unreadable files above which the data are refused.
-        on_progress: called with the number of files checked and their total.
-        draw: how the labelled half is drawn.
-        part: the training images, or the official test images, which carry no labels.
+        request: which images are wanted, and how.
 
     Raises:
         DataError: neither form is there, it cannot be read, or too many images are missing or unreadable.
     """
+    part = request.part
     layout, folder = find_layout(root, _layouts(part), name="stanford_cars", title="Stanford Cars", part=part)
     table, names, images = (folder / name for name in layout.needed)
     annotated, class_names = (_read_devkit if table.suffix == ".mat" else _read_csv)(table, names)
@@ -61,9 +49,8 @@ def load(
         file_names=[paths.get(name, f"{images.name}/{name}") for name, _ in annotated],
         classes=np.array([number - 1 for _, number in annotated], dtype=np.int64),
         class_names=class_names,
-        part=part,
     )
-    return split_files(listing, folder, allow_bad=allow_bad, on_progress=on_progress, draw=draw)
+    return split_files(listing, folder, request)
 
 
 def _layouts(part: Part) -> list[Layout]:
