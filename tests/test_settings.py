@@ -53,6 +53,25 @@ def test_official_settings_are_those_of_the_authors_scripts():
         assert (s.training.batch_size, s.training.momentum, s.training.final_learning_rate) == (128, 0.9, 1e-3)
 
 
+PUBLISHED = yaml.safe_load((Path(__file__).parent / "published_presets.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_presets_stay_as_they_are(name):
+    """Whole settings: a search for a better default must not move `paper` and `official`."""
+    method, preset, effort = name.split()
+    found = to_values(resolve({"method": method, "preset": preset, "effort": effort, "dataset": "cub"}))
+    new = {"loss": found["loss"].keys() - PUBLISHED[name]["loss"].keys()}
+    assert {part: found[part] for part in PUBLISHED[name]} == PUBLISHED[name], new
+
+
+def test_a_preset_that_nobody_has_is_refused_for_every_method():
+    for method in component_names("nngcd.methods", "Method"):
+        with pytest.raises(ConfigError, match=f"preset = 'offical': {method} has no such preset.*default"):
+            resolve({"method": method, "preset": "offical"})
+    assert resolve({"method": "kmeans", "preset": "paper"}).loss == resolve({"method": "kmeans"}).loss
+
+
 @pytest.mark.parametrize("method", ["nngcd", "simgcd"])
 def test_default_losses_of_every_benchmark_are_the_authors(method):
     names = {"supervised_weight", "entropy_weight", "contrastive_temperature", "sparse_weight", "sparse_l1_share"}

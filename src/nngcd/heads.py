@@ -155,11 +155,6 @@ class CodeHead(nn.Module):
         return Codes(raw_vbl, weighted_vbl, mask_vbl, self.categorizer(mask_vbl * weighted_vbl))
 
 
-def non_negative_ratio(x: Tensor) -> float:
-    """Return the share of entries that are not negative; nan for an empty tensor."""
-    return float((x.detach() >= 0).float().mean())
-
-
 def negative_mass(x: Tensor) -> float:
     """Return the share of the L1 norm that negative entries hold; 0 for a zero tensor."""
     magnitude = x.detach().abs()

@@ -22,6 +22,8 @@ OWN_BACKBONE = "efficientnet_lite0"
 """What is used where none is named; its weights come with the package."""
 OF_THE_MACHINE = ("device", "precision", "workers")
 """A run begun on one machine may be finished on another."""
+PRESETS = ("default", "official", "paper")
+"""A method need not have all of them; one without any recipe is the same in each."""
 OF_THE_BACKBONE = ("weights", "image_size")
 """What a recipe says of these is said of its own backbone: who names another one does not get them."""
 OF_A_RUN = {"method", "preset", "effort", "seed", "backbone", "weights", "tail_blocks", "image_size", *OF_THE_MACHINE,
@@ -219,12 +221,13 @@ def _recipe(method: str, preset: str, dataset: str) -> tuple[config.Values, conf
     Both are there only where a preset says so.
     """
     folder = resources.files("nngcd") / "recipes" / method
-    if not folder.is_dir():
-        return {}, {}
-    presets = sorted(p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml"))
+    has_recipe = folder.is_dir()
+    presets = [name for name in PRESETS if not has_recipe or (folder / f"{name}.yaml").is_file()]
     if preset not in presets:
         hint = did_you_mean(preset, presets)
         raise ConfigError("preset", preset, f"{method} has no such preset.{hint} There are: {', '.join(presets)}")
+    if not has_recipe:
+        return {}, {}
     values: config.Values = yaml.safe_load((folder / f"{preset}.yaml").read_text(encoding="utf-8")) or {}
     in_effort, special = values.pop("efforts", {}), values.pop("datasets", {}).get(dataset, {})
     return config.merge(values, special), in_effort

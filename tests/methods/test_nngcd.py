@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -118,10 +120,11 @@ def test_the_printed_nce_differs_from_the_official_one(batch):
 @pytest.mark.parametrize(
     ("name", "value"),
     [("supervised_weight", 1.5), ("student_temperature", 0.0), ("sparse_weight", -1.0), ("sparse_l1_share", 2.0),
-     ("nce_deviation", 0.0), ("n_hidden", 0)],
+     ("nce_deviation", 0.0), ("n_hidden", 0), ("activation", "gelo"), ("teacher_momentum_end", 1.5),
+     ("teacher_warmup_epochs", -3), ("nce_deviation", math.nan), ("sparse_weight", math.nan), ("nce_mean", math.inf)],
 )  # fmt: skip
 def test_impossible_settings_are_refused(name, value):
-    with pytest.raises(ConfigError, match=f"{name} = {value}"):
+    with pytest.raises(ConfigError, match=f"{name} = {value!r}"):
         nngcd.Config(**{name: value})
 
 

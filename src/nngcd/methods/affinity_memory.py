@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nngcd.clustering.semi_affinity import affinities, drawn, labelled_first
-from nngcd.core.errors import ConfigError
+from nngcd.core.ranges import check_at_least_one, check_positive, check_share
 from nngcd.losses.affinity_contrast import affinity_contrast
 from nngcd.methods import gcd
 
@@ -31,13 +31,9 @@ class AffinityConfig(gcd.Config):
 
     def __post_init__(self) -> None:
         gcd.Config.__post_init__(self)
-        for name in ("memory_size", "n_neighbours", "n_compared"):
-            if getattr(self, name) < 1:
-                raise ConfigError(name, getattr(self, name), "must be at least 1")
-        if not 0 <= self.affinity_quantile <= 1:
-            raise ConfigError("affinity_quantile", self.affinity_quantile, "must be in [0, 1]")
-        if self.affinity_temperature <= 0:
-            raise ConfigError("affinity_temperature", self.affinity_temperature, "must be positive")
+        check_at_least_one(self, "memory_size", "n_neighbours", "n_compared")
+        check_share(self, "affinity_quantile")
+        check_positive(self, "affinity_temperature")
 
 
 class AffinityMemory(nn.Module):

@@ -1,4 +1,4 @@
-"""What methods share that describe each cluster by its centre: the nearest centre decides."""
+"""What methods share that look for the centre of each cluster: to start there, or to let the nearest centre decide."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from nngcd.clustering.points import run_shards
 from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
 from nngcd.core import processes
-from nngcd.core.errors import ConfigError
+from nngcd.heads import Prototypes
 from nngcd.methods.contract import BaseMethod, Overview, Task
 
 
@@ -55,12 +55,16 @@ def semi_supervised_clusters(
     return class_k[k_means.labels_], k_means.cluster_centers_[class_k.argsort()]
 
 
-def check_centre_settings(*, n_starts: int, temperature: float) -> None:
-    """Raise `ConfigError` for settings that no method with centres can use."""
-    if n_starts < 1:
-        raise ConfigError("n_starts", n_starts, "must be at least 1")
-    if temperature <= 0:
-        raise ConfigError("temperature", temperature, "must be positive")
+@torch.no_grad()
+def place_prototypes(prototypes: Prototypes, overview: Overview) -> None:
+    """Turn each prototype towards the centre of its cluster: old classes where their labels are, new ones in between.
+
+    The centres are those of semi-supervised k-means of the normalised features. Only directions are set; the norms, on
+    which the speed of learning depends (see `Prototypes`), stay as they were drawn.
+    """
+    centres_kd = semi_supervised_centres(overview, len(prototypes.weight))
+    norms_k1 = torch.linalg.vector_norm(prototypes.weight, dim=-1, keepdim=True)
+    prototypes.weight.copy_(F.normalize(centres_kd.to(prototypes.weight), dim=-1) * norms_k1)
 
 
 class CentreMethod(BaseMethod):

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nngcd.clustering import snc
-from nngcd.core.errors import ConfigError
+from nngcd.core.ranges import check_not_negative, check_positive
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.supcon import supcon
 from nngcd.methods.centres import CentreMethod
@@ -36,12 +36,8 @@ class Config(HeadConfig):
 
     def __post_init__(self) -> None:
         HeadConfig.__post_init__(self)
-        for name in ("supcon_temperature", "cross_temperature", "warmup_temperature", "temperature"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(name, getattr(self, name), "must be positive")
-        for name in ("level", "warmup_epochs"):
-            if getattr(self, name) < 0:
-                raise ConfigError(name, getattr(self, name), "must not be negative")
+        check_positive(self, "supcon_temperature", "cross_temperature", "warmup_temperature", "temperature")
+        check_not_negative(self, "level", "warmup_epochs")
 
 
 class Method(CentreMethod):

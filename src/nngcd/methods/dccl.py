@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nngcd.clustering.communities import MIN_SIMILARITY, MIN_SIZE, N_NEIGHBOURS, check_infomap, communities
-from nngcd.core.errors import ConfigError
+from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive, check_share, check_share_below_one
 from nngcd.core.schedules import linear_warmup
 from nngcd.losses.cross_entropy import labelled_cross_entropy
 from nngcd.methods import gcd
@@ -55,21 +55,11 @@ class Config(gcd.Config):
 
     def __post_init__(self) -> None:
         gcd.Config.__post_init__(self)
-        for name, least in (
-            ("n_neighbours", 1),
-            ("min_concept", 1),
-            ("concept_weight_start", 0),
-            ("concept_weight", 0),
-        ):
-            if getattr(self, name) < least:
-                raise ConfigError(name, getattr(self, name), f"must be at least {least}")
-        for name in ("concept_momentum", "concept_rise"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(name, getattr(self, name), "must be in [0, 1]")
-        if not 0 <= self.min_similarity < 1:
-            raise ConfigError("min_similarity", self.min_similarity, "must be in [0, 1)")
-        if self.concept_temperature <= 0:
-            raise ConfigError("concept_temperature", self.concept_temperature, "must be positive")
+        check_at_least_one(self, "n_neighbours", "min_concept")
+        check_not_negative(self, "concept_weight_start", "concept_weight")
+        check_share(self, "concept_momentum", "concept_rise")
+        check_share_below_one(self, "min_similarity")
+        check_positive(self, "concept_temperature")
 
 
 class Method(gcd.Method):

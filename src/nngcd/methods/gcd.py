@@ -8,11 +8,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from nngcd.core.errors import ConfigError
+from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive, check_share
 from nngcd.heads import ProjectionHead, Prototypes
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.supcon import supcon
-from nngcd.methods.centres import CentreMethod, check_centre_settings, semi_supervised_centres
+from nngcd.methods.centres import CentreMethod, semi_supervised_centres
 from nngcd.methods.contract import Batch, Overview, Task
 
 
@@ -29,9 +29,8 @@ class HeadConfig:
     GCD keeps); 0 contrasts the projection itself, as SimGCD does."""
 
     def __post_init__(self) -> None:
-        for name, least in (("n_hidden", 1), ("n_projection", 1), ("n_directions", 0)):
-            if getattr(self, name) < least:
-                raise ConfigError(name, getattr(self, name), f"must be at least {least}")
+        check_at_least_one(self, "n_hidden", "n_projection")
+        check_not_negative(self, "n_directions")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,11 +46,8 @@ class ContrastConfig(HeadConfig):
 
     def __post_init__(self) -> None:
         HeadConfig.__post_init__(self)
-        if not 0 <= self.supervised_weight <= 1:
-            raise ConfigError("supervised_weight", self.supervised_weight, "must be in [0, 1]")
-        for name in ("contrastive_temperature", "supcon_temperature"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(name, getattr(self, name), "must be positive")
+        check_share(self, "supervised_weight")
+        check_positive(self, "contrastive_temperature", "supcon_temperature")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +63,8 @@ class Config(ContrastConfig):
 
     def __post_init__(self) -> None:
         ContrastConfig.__post_init__(self)
-        check_centre_settings(n_starts=self.n_starts, temperature=self.temperature)
+        check_at_least_one(self, "n_starts")
+        check_positive(self, "temperature")
 
 
 class Method(CentreMethod):

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nngcd.core.errors import ConfigError
+from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive, check_share
 from nngcd.heads import CodeHead, Codes
 from nngcd.losses.code import category_cross_entropy, code_condition, code_length, mask_condition
 from nngcd.losses.info_nce import info_nce
@@ -65,16 +65,11 @@ class Config(gcd.Config):
 
     def __post_init__(self) -> None:
         gcd.Config.__post_init__(self)
-        for name in ("epoch_starts", "n_iterations", "n_digits"):
-            if getattr(self, name) < 1:
-                raise ConfigError(name, getattr(self, name), "must be at least 1")
-        if not 0 <= self.smoothing <= 1:
-            raise ConfigError("smoothing", self.smoothing, "must be in [0, 1]")
-        if self.final_age <= 0:
-            raise ConfigError("final_age", self.final_age, "must be positive")
-        for name in ("code", "code_condition", "mask_condition", "category", "length"):
-            if getattr(self, f"{name}_weight") < 0:
-                raise ConfigError(f"{name}_weight", getattr(self, f"{name}_weight"), "must not be negative")
+        check_at_least_one(self, "epoch_starts", "n_iterations", "n_digits")
+        check_share(self, "smoothing")
+        check_positive(self, "final_age")
+        weights = "code_weight", "code_condition_weight", "mask_condition_weight", "category_weight", "length_weight"
+        check_not_negative(self, *weights)
 
 
 class Method(CentreMethod):

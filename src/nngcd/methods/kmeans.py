@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from nngcd.clustering.kmeans import KMeans
-from nngcd.methods.centres import CentreMethod, check_centre_settings
+from nngcd.core.ranges import check_at_least_one, check_positive
+from nngcd.methods.centres import CentreMethod
 from nngcd.methods.contract import Overview
 from nngcd.metrics.matching import UNMATCHED, match_clusters
 
@@ -25,7 +26,8 @@ class Config:
     """Turns distances into probabilities; it changes confidences, never an assignment."""
 
     def __post_init__(self) -> None:
-        check_centre_settings(n_starts=self.n_starts, temperature=self.temperature)
+        check_at_least_one(self, "n_starts")
+        check_positive(self, "temperature")
 
 
 class Method(CentreMethod):

@@ -12,14 +12,15 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nngcd.core.errors import ConfigError
+from nngcd.core.ranges import check_not_negative, check_positive, check_share, check_share_below_one
 from nngcd.core.schedules import teacher_momentum, two_stages
 from nngcd.heads import Prototypes
 from nngcd.losses.cross_entropy import labelled_cross_entropy
 from nngcd.losses.distill import mean_entropy_gap, pseudo_label_cross_entropy
+from nngcd.losses.weighting import weighted
+from nngcd.methods.centres import place_prototypes
 from nngcd.methods.contract import BaseMethod, Batch, Moment, Overview, Task
 from nngcd.methods.gcd import ContrastConfig, ContrastHead, contrast_terms
-from nngcd.methods.simgcd import place_prototypes, weighted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,16 +44,10 @@ class Config(ContrastConfig):
 
     def __post_init__(self) -> None:
         ContrastConfig.__post_init__(self)
-        if not 0 <= self.contrastive_share < 1:
-            raise ConfigError("contrastive_share", self.contrastive_share, "must be in [0, 1)")
-        for name in ("student_temperature", "teacher_temperature"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(name, getattr(self, name), "must be positive")
-        for name in ("teacher_momentum_start", "teacher_momentum_end"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(name, getattr(self, name), "must be in [0, 1]")
-        if self.entropy_weight < 0:
-            raise ConfigError("entropy_weight", self.entropy_weight, "must not be negative")
+        check_share_below_one(self, "contrastive_share")
+        check_share(self, "teacher_momentum_start", "teacher_momentum_end")
+        check_positive(self, "student_temperature", "teacher_temperature")
+        check_not_negative(self, "entropy_weight")
 
 
 class Method(BaseMethod):

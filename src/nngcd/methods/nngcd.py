@@ -19,15 +19,15 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nngcd.core.errors import ConfigError
+from nngcd.core.ranges import check_finite, check_not_negative, check_positive, check_share
 from nngcd.core.schedules import teacher_momentum
-from nngcd.heads import Prototypes
+from nngcd.heads import Prototypes, find_activation
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.nmf_nce import nmf_nce
 from nngcd.losses.sparse import hybrid_sparse_norm
+from nngcd.losses.weighting import weighted
 from nngcd.methods import simgcd
 from nngcd.methods.contract import Batch, Moment, Overview, Task
-from nngcd.methods.simgcd import weighted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,16 +63,16 @@ class Config(simgcd.Config):
     teacher_momentum_form: Literal["exact", "mugcd"] = "exact"
     """Cosine from start to end exactly, or muGCD's formula as in the authors' code (starts 0.001 lower)."""
     teacher_start: Literal["copy", "random"] = "copy"
-    """The teacher begins as a copy of the classifier, or as independent random prototypes (authors' code)."""
+    """The teacher begins as a copy of the classifier, or as independent random prototypes (authors' code); where
+    prototypes are placed (`prototype_start: matched`), always as a copy."""
 
     def __post_init__(self) -> None:
         simgcd.Config.__post_init__(self)
-        if self.sparse_weight < 0:
-            raise ConfigError("sparse_weight", self.sparse_weight, "must not be negative")
-        if not 0 <= self.sparse_l1_share <= 1:
-            raise ConfigError("sparse_l1_share", self.sparse_l1_share, "must be in [0, 1]")
-        if self.nce_deviation <= 0:
-            raise ConfigError("nce_deviation", self.nce_deviation, "must be positive")
+        find_activation(self.activation)
+        check_not_negative(self, "sparse_weight")
+        check_share(self, "sparse_l1_share", "teacher_momentum_start", "teacher_momentum_end")
+        check_positive(self, "nce_deviation")
+        check_finite(self, "nce_mean")
 
 
 class Method(simgcd.Method):
@@ -146,4 +146,4 @@ class Method(simgcd.Method):
         """
         projection = tuple(p for p in self.projection.parameters() if p.ndim >= 2)
         weights = {"tail": self.task.sparse_weights, "projection": projection, "prototypes": (self.prototypes.weight,)}
-        return tuple(chain.from_iterable(weights[part] for part in self.config.sparse_on))
+        return tuple(chain.from_iterable(weights[part] for part in weights if part in self.config.sparse_on))

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nngcd.clustering.kmeans import KMeans
-from nngcd.core.errors import ConfigError
+from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive
 from nngcd.methods import gcd
 from nngcd.methods.contract import Overview
 from nngcd.metrics.accuracy import split_accuracy
@@ -27,6 +27,8 @@ _LOG = logging.getLogger(__name__)
 class Config(gcd.Config):
     """PIM's settings; defaults are those of its code."""
 
+    temperature: float = 0.1
+    """Not used: `scale` is what turns products into probabilities here. (Settings of earlier runs have it.)"""
     conditional_weight: float | None = None
     """Weight of the conditional entropy (lambda); when absent it is searched: near 0 suits balanced classes, 1 a few
     large and many small ones."""
@@ -45,16 +47,9 @@ class Config(gcd.Config):
 
     def __post_init__(self) -> None:
         gcd.Config.__post_init__(self)
-        if self.conditional_weight is not None and self.conditional_weight < 0:
-            raise ConfigError("conditional_weight", self.conditional_weight, "must not be negative")
-        if self.weight_decay < 0:
-            raise ConfigError("weight_decay", self.weight_decay, "must not be negative")
-        for name in ("n_steps", "search_steps", "n_candidates"):
-            if getattr(self, name) < 1:
-                raise ConfigError(name, getattr(self, name), "must be at least 1")
-        for name in ("learning_rate", "scale"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(name, getattr(self, name), "must be positive")
+        check_not_negative(self, "conditional_weight", "weight_decay")
+        check_at_least_one(self, "n_steps", "search_steps", "n_candidates")
+        check_positive(self, "learning_rate", "scale")
 
 
 class Method(gcd.Method):

@@ -18,16 +18,17 @@ from torch import Tensor, nn
 from nngcd.backbones.backbone import Backbone
 from nngcd.backbones.token_prompts import with_token_prompts
 from nngcd.core.errors import ConfigError
+from nngcd.core.ranges import check_not_negative, check_share, check_share_below_one
 from nngcd.core.schedules import two_stages
 from nngcd.core.seeds import torch_generator
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.pairs import cosines
 from nngcd.losses.supcon import supcon
+from nngcd.losses.weighting import weighted
 from nngcd.methods import gcd
 from nngcd.methods.affinity_memory import AffinityConfig, AffinityMemory
 from nngcd.methods.centres import CentreMethod
 from nngcd.methods.contract import Batch, Moment, Overview, Task
-from nngcd.methods.simgcd import weighted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,14 +54,9 @@ class Config(AffinityConfig):
         AffinityConfig.__post_init__(self)
         if not 1 <= self.n_prompts_read <= self.n_prompts:
             raise ConfigError("n_prompts_read", self.n_prompts_read, f"must be in 1 ... n_prompts, {self.n_prompts}")
-        if not 0 <= self.untaught_share < 1:
-            raise ConfigError("untaught_share", self.untaught_share, "must be in [0, 1)")
-        for name in ("teacher_momentum", "affinity_share"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(name, getattr(self, name), "must be in [0, 1]")
-        for name in ("prompt_weight", "affinity_ramp_epochs"):
-            if getattr(self, name) < 0:
-                raise ConfigError(name, getattr(self, name), "must not be negative")
+        check_share_below_one(self, "untaught_share")
+        check_share(self, "teacher_momentum", "affinity_share")
+        check_not_negative(self, "prompt_weight", "affinity_ramp_epochs")
 
 
 class Method(CentreMethod):

@@ -14,7 +14,6 @@ Where this departs from the paper and its scripts, besides what the settings say
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,7 +22,7 @@ from torch import Tensor, nn
 
 from nngcd.backbones.backbone import Backbone
 from nngcd.backbones.pixel_prompts import prompt_of, with_pixel_prompts
-from nngcd.core.errors import ConfigError
+from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive, check_share_below_one
 from nngcd.core.schedules import two_stages
 from nngcd.methods import simgcd
 from nngcd.methods.contract import Moment
@@ -53,16 +52,10 @@ class Config(simgcd.Config):
 
     def __post_init__(self) -> None:
         simgcd.Config.__post_init__(self)
-        if not 0 <= self.simgcd_share < 1:
-            raise ConfigError("simgcd_share", self.simgcd_share, "must be in [0, 1)")
-        if self.phase_steps < 1:
-            raise ConfigError("phase_steps", self.phase_steps, "must be at least 1")
-        if self.border_width < 0:
-            raise ConfigError("border_width", self.border_width, "must not be negative")
-        if not 0 <= self.prompt_deviation < math.inf:
-            raise ConfigError("prompt_deviation", self.prompt_deviation, "must be finite and not negative")
-        if not 0 < self.prompt_learning_rate < math.inf:
-            raise ConfigError("prompt_learning_rate", self.prompt_learning_rate, "must be positive and finite")
+        check_share_below_one(self, "simgcd_share")
+        check_at_least_one(self, "phase_steps")
+        check_not_negative(self, "border_width", "prompt_deviation")
+        check_positive(self, "prompt_learning_rate")
 
 
 class Method(simgcd.Method):

@@ -6,7 +6,6 @@ expert's images have in common, a background for example, does not tell them apa
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nngcd.clustering.kmeans import KMeans
-from nngcd.core.errors import ConfigError
+from nngcd.core.ranges import check_at_least_one, check_not_negative
 from nngcd.methods import gcd
 from nngcd.methods.contract import Batch, Overview, Task
 
@@ -31,10 +30,8 @@ class Config(gcd.Config):
 
     def __post_init__(self) -> None:
         gcd.Config.__post_init__(self)
-        if self.n_experts < 1:
-            raise ConfigError("n_experts", self.n_experts, "must be at least 1")
-        if not 0 <= self.fine_weight < math.inf:
-            raise ConfigError("fine_weight", self.fine_weight, "must be finite and not negative")
+        check_at_least_one(self, "n_experts")
+        check_not_negative(self, "fine_weight")
 
 
 class Method(gcd.Method):
