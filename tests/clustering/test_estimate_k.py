@@ -5,6 +5,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
+from nngcd.clustering import k_by_silhouette
 from nngcd.clustering.estimate_k import KEstimate, Method, estimate_k
 from nngcd.core.errors import ConfigError, DataError
 
@@ -191,6 +192,30 @@ def test_equal_images_without_labels_give_an_estimate():
     check(estimate_k(np.zeros((30, 4)), np.full(30, -1)))
 
 
+def test_the_interval_of_the_silhouette_is_one_standard_error(monkeypatch):
+    # Rows 0.1 above and below a mean that falls by 0.004 a class from 6 on: of 100 rows the error is 0.01, so 4 to 8.
+    def silhouettes(mean_of):
+        noise = np.tile([0.1, -0.1], 50)
+        return lambda distance_nn, cluster_n: mean_of(len(np.unique(cluster_n))) + noise
+
+    x, no_label = make_blobs(0, n_classes=10, n_images=10)[0], np.full(100, -1)
+    monkeypatch.setattr(k_by_silhouette, "silhouette_of_rows", silhouettes(lambda k: 0.5 - 0.004 * abs(k - 6)))
+    found = estimate_k(x, no_label, k_range=(3, 10))
+    assert (found.k, found.low, found.high) == (6, 4, 8)
+    monkeypatch.setattr(k_by_silhouette, "silhouette_of_rows", silhouettes(lambda k: 0.5))
+    assert estimate_k(x, no_label, k_range=(3, 10)).k == 3
+
+
+@pytest.mark.parametrize("method", ["auto", "pairs", "accuracy", "hold-out", "silhouette"])
+def test_of_many_images_a_sample_is_looked_at(method, monkeypatch):
+    monkeypatch.setattr("nngcd.clustering.estimate_k.MAX_ROWS", 300)
+    x, y = make_blobs(0, n_classes=12, n_old=6, separation=1.5, n_images=40)
+    check(estimate_k(x, y, method=method))
+    assert estimate_k(x, y, method=method, k_range=(10, 480)).k >= 10
+    with pytest.raises(ConfigError, match=r"up to 300 can be told, because so many of the 480 images"):
+        estimate_k(x, y, method=method, k_range=(400, 480))
+
+
 def test_mistakes_are_named():
     x, y = make_blobs(0)
     with pytest.raises(ConfigError, match="10 labelled classes"):
@@ -205,5 +230,6 @@ def test_mistakes_are_named():
         estimate_k(x, np.where(y < 2, y, -1), method="pairs")
     with pytest.raises(DataError, match="integers"):
         estimate_k(x, y[:-1])
-    with pytest.raises(DataError, match="NaN"):
-        estimate_k(np.where(np.arange(len(x))[:, None] == 3, np.nan, x), y)
+    for method in get_args(Method):
+        with pytest.raises(DataError, match="NaN"):
+            estimate_k(np.where(np.arange(len(x))[:, None] == 3, np.nan, x), y, method=method)

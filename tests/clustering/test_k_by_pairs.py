@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nngcd.clustering.k_by_pairs import count_pairs, same_class_share, size_spread
+from nngcd.clustering.k_by_pairs import count_pairs, evidence_of_pairs, same_class_share, size_spread
+from nngcd.clustering.k_scores import bootstrap_draws
 
 
 def test_share_of_pairs_by_hand():
@@ -25,6 +26,29 @@ def test_share_of_pairs_does_not_need_clusters_that_are_classes():
         label_c[old] = np.arange(30)
         shares.append(same_class_share(count_pairs(cluster, label_c[truth]), np.full(30, 40.0), np.ones(30)))
     assert 1 / np.mean(shares) == pytest.approx(2399 / 39, rel=0.05)
+
+
+def test_evidence_of_perfect_clusters_by_hand():
+    # Five classes of 2, four of them labelled: 5 of 45 pairs are of one class; with the 10 pairs of an image and itself
+    # that is 1 / 9 + 8 / 9 * 1 / 10 = 1 / 5.
+    cluster_n = np.repeat(np.arange(5), 2)
+    pairs = count_pairs(cluster_n, np.where(cluster_n < 4, cluster_n, -1))
+    evidence = evidence_of_pairs([pairs], np.full(4, 2.0), 10, np.random.default_rng(0))
+    assert evidence.share == pytest.approx(1 / 5)
+    assert evidence.error == pytest.approx(0, abs=1e-12)
+
+
+def test_the_error_is_that_of_the_bootstrap_over_classes_corrected_for_their_number():
+    # One clustering, so that there is no chance between clusterings; classes of one size, so that spread is 1.
+    class_n = np.repeat(np.arange(6), 8)
+    cluster_n = np.where(np.arange(48) % 8 < np.array([8, 7, 6, 8, 5, 7])[class_n], class_n, 6)
+    pairs, n_images_c = count_pairs(cluster_n, class_n), np.full(6, 8.0)
+    draws = bootstrap_draws(6, np.random.default_rng(3))
+    shares = np.array([same_class_share(pairs, n_images_c, times_c) for times_c in draws])
+    expected = (shares + (1 - shares) / 48)[1:].std() * (6 / 5) ** 0.5
+    evidence = evidence_of_pairs([pairs], n_images_c, 48, np.random.default_rng(3))
+    assert evidence.error == pytest.approx(expected)
+    assert evidence.share == pytest.approx(shares[0] + (1 - shares[0]) / 48)
 
 
 def test_spread_of_equal_classes_is_one_and_of_sampled_ones_nearly():

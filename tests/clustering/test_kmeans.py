@@ -319,3 +319,11 @@ def test_once_few_centres_move_few_products_are_made(monkeypatch):
     plain = KMeans(30, init=x[:30], tol=0).fit(x)
     assert torch.equal(fitted.labels_, plain.labels_)
     assert (fitted.inertia_, fitted.n_iter_) == (plain.inertia_, plain.n_iter_)
+
+
+@pytest.mark.parametrize("scale", [1e20, 1e-25])
+def test_features_that_cannot_be_squared_are_refused(scale):
+    points, _ = make_blobs(0)
+    with pytest.raises(DataError, match="about their mean cannot be squared; scale them"):
+        KMeans(3).fit(points * np.float32(scale))
+    assert len(np.unique(KMeans(3).fit(points.astype(np.float64) * scale).labels_)) == 3

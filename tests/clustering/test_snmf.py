@@ -75,6 +75,10 @@ def test_what_cannot_be_is_refused():
         solve_snmf(random_matrix(3, 3), 2, generator=seeded())
     with pytest.raises(ValueError, match="symmetric"):
         solve_snmf(random_matrix(3, 2), 2, generator=seeded())
+    with pytest.raises(ValueError, match="symmetric"):
+        kernel_kmeans(random_matrix(3, 3), 2, generator=seeded())
+    with pytest.raises(ValueError, match=r"must not be negative, its least entry is -0\.5"):
+        refine_snmf(torch.eye(2), torch.tensor([[1.0], [-0.5]]))
     with pytest.raises(ConfigError, match="rank"):
         solve_snmf(torch.eye(3), 0, generator=seeded())
     with pytest.raises(ConfigError, match="must be multiplicative or projected-gradient"):

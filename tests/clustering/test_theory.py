@@ -148,6 +148,18 @@ def test_without_signs_the_optimum_is_the_eigen_truncation():
     assert best <= solve_snmf(a_nn, 2, generator=seeded()).loss + 1e-10
 
 
+def learnt_by_ncl(cooccurrence_nn, n_features, seed):
+    """Non-negative features that gradient descent on the NCL loss reaches from a random start."""
+    raw_nd = torch.rand(len(cooccurrence_nn), n_features, dtype=torch.float64, generator=seeded(seed)).requires_grad_()
+    optimiser = torch.optim.Adam([raw_nd], 0.05)
+    for _ in range(600):
+        loss = population_ncl(cooccurrence_nn, raw_nd.abs())
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    return loss.item(), raw_nd.detach().abs()
+
+
 @pytest.mark.parametrize("sizes", [[3, 2, 1], [5, 5, 5, 5], [1, 9]])
 def test_with_disjoint_classes_all_three_reach_the_same_partition(sizes):
     example = block_example(sizes)
@@ -157,9 +169,14 @@ def test_with_disjoint_classes_all_three_reach_the_same_partition(sizes):
     assert float(snmf_form_of_kmeans(example.affinity_nn, example.labels_n)) == pytest.approx(0, abs=1e-10)
     assert float(snmf_loss(example.cooccurrence_nn, example.features_nd)) == pytest.approx(0, abs=1e-10)
     assert float(population_ncl(example.cooccurrence_nn, example.features_nd)) == pytest.approx(-n_classes, abs=1e-10)
-    # And each finds them: kernel k-means of A, the largest entry of a free factor H, k-means of the NCL features.
+    # And each finds them from random starts: kernel k-means of A, which is SNMF with orthonormal columns, the largest
+    # entry of a free factor H, and k-means of the features that NCL has learnt.
     found = kernel_kmeans(example.affinity_nn, n_classes, generator=seeded())
     assert found.objective == pytest.approx(0, abs=1e-10)
+    orthogonal_nk = perron_indicator(example.affinity_nn, found.labels_n)
+    assert float(relaxed_objective(example.affinity_nn, orthogonal_nk)) == pytest.approx(0, abs=1e-10)
     factor = solve_snmf(example.affinity_nn, n_classes, n_init=10, max_iter=5000, tol=1e-13, generator=seeded())
-    for labels_n in (found.labels_n, factor.h_nk.argmax(1), KMeans(n_classes).fit(example.features_nd).labels_):
+    learnt = min((learnt_by_ncl(example.cooccurrence_nn, n_classes, seed) for seed in range(5)), key=lambda one: one[0])
+    assert learnt[0] == pytest.approx(-n_classes, abs=1e-3)
+    for labels_n in (found.labels_n, factor.h_nk.argmax(1), KMeans(n_classes).fit(learnt[1]).labels_):
         assert is_same_partition(labels_n, example.labels_n)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -61,6 +62,20 @@ def test_a_given_lambda_is_used_and_otherwise_one_is_searched(blob_task, blob_ov
     assert [trial[:2] for trial in used[:-1]] == [(0.5, 7), (0.75, 7), (1.0, 7)]
     assert not any(sees_labels for *_, sees_labels in used[:-1])
     assert used[-1][1:] == (9, True)
+
+
+def test_the_lambda_that_matches_the_labels_best_is_taken(blob_task, blob_overview, monkeypatch):
+    used, shares = [], iter([20.0, 90.0, 40.0])
+    found = torch.zeros(blob_task.n_clusters, blob_task.n_features)
+
+    def spy(start_kd, unit_nd, labels_n, conditional_weight, n_steps, config):
+        used.append(conditional_weight)
+        return found
+
+    monkeypatch.setattr(pim, "maximise_information", spy)
+    monkeypatch.setattr(pim, "split_accuracy", lambda *_: SimpleNamespace(all=next(shares)))
+    pim.Method(pim.Config(**SMALL_HEAD, n_starts=1, n_candidates=4), blob_task).settle(blob_overview)
+    assert used == pytest.approx([0.5, 0.75, 1.0, 0.75])
 
 
 @pytest.mark.parametrize(("name", "value"), [("conditional_weight", -0.1), ("n_candidates", 0), ("scale", 0.0)])

@@ -11,10 +11,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nngcd.clustering.k_scores import Ids
 from nngcd.clustering.neighbours import nearest_neighbours
 from nngcd.core.errors import ResourceError
-
-Ids = NDArray[np.int64]
 
 N_NEIGHBOURS = 15
 """DCCL's k1. In the authors' code one of the 15 is the image itself; here they are other images."""

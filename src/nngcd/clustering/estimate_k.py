@@ -16,8 +16,8 @@ from nngcd.clustering.k_by_hold_out import by_hold_out
 from nngcd.clustering.k_by_pairs import by_pairs
 from nngcd.clustering.k_by_silhouette import by_silhouette
 from nngcd.clustering.k_scores import KEstimate, Progress, Task, numbered, only_pairs
-from nngcd.clustering.points import Rows, as_rows
-from nngcd.core.errors import ConfigError, DataError, did_you_mean
+from nngcd.clustering.points import WIDE, Rows, as_labels, as_rows, check_finite
+from nngcd.core.errors import ConfigError, did_you_mean
 from nngcd.core.seeds import numpy_generator
 
 __all__ = ["KEstimate", "Method", "Progress", "checked_method", "estimate_k"]
@@ -98,16 +98,18 @@ def _task(
     features_nd: Rows, labels_n: Rows, k_range: tuple[int, int] | None, seed: int, progress: Progress | None
 ) -> Task:
     """Return what is known, checked, with at most MAX_ROWS images."""
-    row_nd, label_n = as_rows(features_nd).cpu(), np.asarray(torch.as_tensor(labels_n).cpu())
-    if label_n.shape != (len(row_nd),) or not np.issubdtype(label_n.dtype, np.integer):
-        what = f"{label_n.dtype} of shape {label_n.shape}"
-        raise DataError(f"labels must be {len(row_nd)} integers, one per row and -1 for unlabelled, got {what}")
-    class_n = numbered(label_n)
+    row_nd = as_rows(features_nd).cpu()
+    check_finite(row_nd.sum(0, dtype=WIDE))
+    class_n = numbered(as_labels(labels_n, len(row_nd)).cpu().numpy())
     n_images, n_old = len(class_n), int(class_n.max()) + 1
     first, last = _checked_range(k_range, n_old, n_images)
     if n_images > MAX_ROWS:
         keep = np.sort(numpy_generator(seed, "estimate_k rows").choice(n_images, MAX_ROWS, replace=False))
         row_nd, class_n = row_nd[torch.from_numpy(keep)], numbered(class_n[keep])
+        last = min(last, MAX_ROWS)
+        if first > last:
+            reason = f"up to {MAX_ROWS:,} can be told, because so many of the {n_images:,} images are looked at; give K"
+            raise ConfigError("k_range", (first, n_images) if k_range is None else k_range, reason)
     show = progress or (lambda done, total: None)
     return Task(row_nd, class_n, n_images, n_old, first, last, k_range is not None, seed, show)
 

@@ -31,7 +31,8 @@ class KEstimate:
 
     k: int
     low: int
-    """Fewest classes whose score is within one standard error of the best."""
+    """Fewest classes whose score is within one standard error of the best; `pairs` with fewer than 10 labelled classes
+    takes in one more to either side, because so few cannot tell the error."""
     high: int
     """Most such classes."""
     curve: tuple[tuple[int, float], ...]

@@ -113,8 +113,27 @@ def as_rows(values: Rows) -> Tensor:
     return row_nd if row_nd.dtype in (torch.float32, torch.float64) else row_nd.float()
 
 
+def as_labels(values: Rows, n_rows: int) -> Tensor:
+    """Return the labels of rows as int64.
+
+    Raises:
+        DataError: they are not one integer per row, or below -1.
+    """
+    label_n = torch.as_tensor(values).detach()
+    if label_n.shape != (n_rows,) or label_n.is_floating_point() or label_n.dtype == torch.bool:
+        what = f"{str(label_n.dtype).removeprefix('torch.')} of shape {tuple(label_n.shape)}"
+        raise DataError(f"labels must be {n_rows} integers, one per row and -1 for unlabelled, got {what}")
+    if n_rows and int(label_n.min()) < -1:
+        raise DataError(f"labels must be 0, 1, 2, ... and -1 for unlabelled, got {int(label_n.min())}")
+    return label_n.long()
+
+
 def prepare(values: Rows, label_n: Tensor | None, block_size: int, shards: Shards) -> Points:
-    """Return the points of a table of rows; without labels all are free."""
+    """Return the points of a table of rows; without labels all are free.
+
+    Raises:
+        DataError: rows hold what is no number, or their squares are too large or too small to be told apart.
+    """
     row_nd = as_rows(values)
     sum_d = torch.stack([row_bd.sum(0, dtype=WIDE) for row_bd in torch.split(row_nd, max(block_size, 1))]).sum(0)
     total_e = shards.all_reduce(torch.cat([sum_d, sum_d.new_tensor([len(row_nd)])]))
@@ -123,6 +142,9 @@ def prepare(values: Rows, label_n: Tensor | None, block_size: int, shards: Shard
     label_n = torch.full((len(row_nd),), -1) if label_n is None else label_n
     x_nd = row_nd - mean_d
     norm_n = torch.cat([x_bd.square().sum(1) for x_bd in torch.split(x_nd, max(block_size, 1))])
+    if not torch.isfinite(norm_n.max()) or (not norm_n.any() and x_nd.any()):
+        least, most = (float(end) for end in x_nd.aminmax())
+        raise DataError(f"features from {least:.1g} to {most:.1g} about their mean cannot be squared; scale them")
     return Points(x_nd, norm_n, label_n.to(row_nd.device), mean_d, int(total_e[-1]), block_size, shards)
 
 

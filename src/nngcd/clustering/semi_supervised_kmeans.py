@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nngcd.clustering.kmeans import Centroids, KMeans, given_centres
 from nngcd.clustering.lloyd import NO_CLUSTER, Starts, class_sums, gains, lloyd, means, scores
-from nngcd.clustering.points import ONE_PROCESS, WIDE, Points, Rows, Shards, check_settings, prepare, total
+from nngcd.clustering.points import ONE_PROCESS, WIDE, Points, Rows, Shards, as_labels, check_settings, prepare, total
 from nngcd.clustering.seeding import add_centres
 from nngcd.clustering.whitening import whitened_points
 from nngcd.core.errors import ConfigError, DataError
@@ -66,7 +66,7 @@ class SemiSupervisedKMeans(Centroids):
             ConfigError: a setting has a value it cannot have, for example fewer clusters than labelled classes.
             DataError: the rows are not finite numbers, or the labels do not fit.
         """
-        points = prepare(X, _as_labels(y, len(X)), self.block_size, self.shards)
+        points = prepare(X, as_labels(y, len(X)), self.block_size, self.shards)
         check_settings(points, n_clusters=self.n_clusters, n_init=self.n_init, max_iter=self.max_iter)
         self._check_size_limit(points)
         mean_cd = class_means(points)
@@ -219,16 +219,6 @@ def _balanced(points: Points, centres_kd: Tensor, size_limit: int) -> Tensor:
         farthest_k[is_full_k] = closeness_n[last_k]
         cluster_n[sent_away] = -1
     return cluster_n
-
-
-def _as_labels(y: Rows, n_rows: int) -> Tensor:
-    label_n = torch.as_tensor(y).detach()
-    if label_n.shape != (n_rows,) or label_n.is_floating_point():
-        what = f"{label_n.dtype} of shape {tuple(label_n.shape)}"
-        raise DataError(f"labels must be {n_rows} integers, one per row and -1 for unlabelled, got {what}")
-    if n_rows and int(label_n.min()) < -1:
-        raise DataError(f"labels must be 0, 1, 2, ... and -1 for unlabelled, got {int(label_n.min())}")
-    return label_n.long()
 
 
 def _matched_clusters(points: Points, cluster_n: Tensor, n_clusters: int, n_old: int) -> Tensor:

@@ -25,7 +25,7 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from nngcd.clustering.k_scores import Ids
-from nngcd.clustering.points import WIDE, Rows, as_rows
+from nngcd.clustering.points import WIDE, Rows, as_labels, as_rows, check_finite
 from nngcd.core.errors import ConfigError, DataError
 
 MAX_CELLS = 2**24
@@ -121,15 +121,9 @@ def cluster(features_nd: Rows, labels_n: Rows, n_clusters: int) -> Ids:
 
 
 def _checked(features_nd: Rows, labels_n: Rows) -> tuple[Tensor, Ids]:
-    x_nd, class_n = as_rows(features_nd), np.asarray(torch.as_tensor(labels_n).detach().cpu())
-    if class_n.shape != (len(x_nd),) or not np.issubdtype(class_n.dtype, np.integer):
-        what = f"{class_n.dtype} of shape {class_n.shape}"
-        raise DataError(f"labels must be {len(x_nd)} integers, one per row and -1 for unlabelled, got {what}")
-    if class_n.min() < -1:
-        raise DataError(f"labels must be 0, 1, 2, ... and -1 for unlabelled, got {class_n.min()}")
-    if not torch.isfinite(x_nd.sum(0, dtype=WIDE)).all():
-        raise DataError("the features hold NaN or infinite values; leave those rows out or mend them")
-    return x_nd, class_n.astype(np.int64)
+    x_nd = as_rows(features_nd)
+    check_finite(x_nd.sum(0, dtype=WIDE))
+    return x_nd, as_labels(labels_n, len(x_nd)).cpu().numpy()
 
 
 def _check_n_clusters(n_clusters: int, class_n: Ids) -> None:

@@ -56,6 +56,7 @@ def solve_snmf(  # noqa: PLR0913 (what is solved, how often, until when: none be
     Raises:
         ValueError: A is not symmetric.
     """
+    _check_symmetric(affinity_nn)
     for name, value in {"rank": rank, "n_init": n_init}.items():
         if value < 1:
             raise ConfigError(name, value, "must be at least 1")
@@ -71,9 +72,14 @@ def solve_snmf(  # noqa: PLR0913 (what is solved, how often, until when: none be
 def refine_snmf(
     affinity_nn: Tensor, start_nk: Tensor, *, solver: Solver = "multiplicative", max_iter: int = 1000, tol: float = 1e-9
 ) -> SNMFResult:
-    """Return what a solver makes of a given start; the loss never rises on the way. Arguments as for `solve_snmf`."""
-    if affinity_nn.shape != affinity_nn.T.shape or not torch.allclose(affinity_nn, affinity_nn.T):
-        raise ValueError(f"affinity must be a symmetric matrix, got shape {tuple(affinity_nn.shape)}")
+    """Return what a solver makes of a given start; the loss never rises on the way. Arguments as for `solve_snmf`.
+
+    Raises:
+        ValueError: A is not symmetric, or the start has a negative entry.
+    """
+    _check_symmetric(affinity_nn)
+    if (start_nk < 0).any():
+        raise ValueError(f"the start must not be negative, its least entry is {float(start_nk.min()):.3g}")
     step = _stepper(affinity_nn, solver)
     h_nk, loss, n_iter = start_nk, _loss(affinity_nn, start_nk), 0
     enough = tol * float(affinity_nn.square().sum())
@@ -106,7 +112,11 @@ def kernel_kmeans(
 
     It is k-means of the rows of any such F; here F comes from the eigenvectors of A. If A has negative eigenvalues,
     the lowest is taken off the diagonal: that adds the same to the objective of every partition into K clusters.
+
+    Raises:
+        ValueError: A is not symmetric.
     """
+    _check_symmetric(affinity_nn)
     value_d, vector_nd = torch.linalg.eigh(affinity_nn.double())
     feature_nd = vector_nd * (value_d - value_d[0].clamp_max(0)).clamp_min(0).sqrt()
     seed = int(torch.randint(2**31, (), generator=generator))
@@ -117,6 +127,11 @@ def kernel_kmeans(
     inside_k = torch.einsum("nk,nm,mk->k", one_hot_nk, affinity_nn.double(), one_hot_nk)
     objective = affinity_nn.double().trace() - (inside_k / size_k).sum()
     return KernelKMeansResult(k_means.labels_, float(objective), k_means.n_iter_)
+
+
+def _check_symmetric(affinity_nn: Tensor) -> None:
+    if affinity_nn.shape != affinity_nn.T.shape or not torch.allclose(affinity_nn, affinity_nn.T):
+        raise ValueError(f"affinity must be a symmetric matrix, got shape {tuple(affinity_nn.shape)}")
 
 
 def _loss(affinity_nn: Tensor, h_nk: Tensor) -> float:
