@@ -84,6 +84,11 @@ def test_files_and_functions_stay_small(path):
             assert node.end_lineno - node.lineno < 60, f"{node.name} is too long"
 
 
+@pytest.mark.parametrize("name", component_names("nngcd.methods", "Method"))
+def test_a_method_fits_on_two_screens(name):
+    assert (PACKAGE / "methods" / f"{name}.py").read_text(encoding="utf-8").count("\n") <= 150
+
+
 def test_a_component_is_found_by_its_file_name(tmp_path, monkeypatch):
     import nngcd.methods
 

@@ -9,6 +9,7 @@ from nngcd.backbones.backbone import Adapter
 from nngcd.clustering.neighbours import nearest_neighbours
 from nngcd.core.errors import ConfigError
 from nngcd.core.seeds import torch_generator
+from nngcd.losses.distill import cross_view_distillation
 from nngcd.losses.nmf_nce import nmf_nce
 from nngcd.losses.sparse import hybrid_sparse_norm
 from nngcd.methods import neighbours, nngcd, simgcd
@@ -101,6 +102,23 @@ def test_the_teacher_starts_as_a_copy_or_on_its_own():
     own = nngcd.Method(nngcd.Config(**SMALL, teacher_start="random"), make_task())
     assert not torch.equal(own.teacher.weight, own.prototypes.weight)
     assert not own.teacher.weight.requires_grad
+
+
+def test_a_teacher_of_wider_scope_judges_the_features_of_its_own_tail(batch):
+    """The paper's Theta_t has a backbone of its own, the authors' code has not."""
+    other = batch._replace(teacher_features_vbd=batch.features_vbd.flip(1))
+    settings = {**SMALL, "teacher_start": "random"}
+    shared, own = (
+        nngcd.Method(nngcd.Config(**settings, teacher_scope=scope), make_task()) for scope in ("head", "all")
+    )
+    off = nngcd.Method(nngcd.Config(**settings, teacher_scope="all", teacher="student"), make_task())
+    assert [method.averages_tail for method in (shared, own, off)] == [False, True, False]
+    assert shared.loss(batch)["pseudo_label"] != own.loss(other)["pseudo_label"]
+    student, epoch = own.prototypes(batch.features_vbd), batch.moment.epoch
+    temperatures = {"student_temperature": 0.1, "teacher_temperature": simgcd.teacher_temperature(own.config, epoch)}
+    expected = 0.65 * cross_view_distillation(student, own.teacher(other.teacher_features_vbd), **temperatures)
+    assert own.loss(other)["pseudo_label"].item() == pytest.approx(expected.item())
+    assert own.teacher_momentum(Moment(0, 10, 0, 100)) == pytest.approx(0.7)
 
 
 def test_the_teacher_judges_unless_it_is_off(batch):

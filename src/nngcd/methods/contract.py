@@ -66,7 +66,7 @@ class BaseMethod(nn.Module):
 
     trains: ClassVar[bool] = True
     """False for methods that only cluster: they are `settle`d without any training."""
-    averages_tail: ClassVar[bool] = False
+    averages_tail: bool = False
     """True for a teacher that is a whole network: training then keeps a moving average of the backbone's tail, passes
     its features with every batch, and leaves it as the result."""
     cuts_network: ClassVar[bool] = False

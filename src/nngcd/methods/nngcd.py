@@ -56,6 +56,9 @@ class Config(simgcd.Config):
     """Frobenius part as printed (squared: unbounded below without enough weight decay) or bounded (norm)."""
     teacher: Literal["average", "student"] = "average"
     """Who writes pseudo-labels and result: a moving average of the classifier, or the classifier itself (off)."""
+    teacher_scope: Literal["head", "all"] = "head"
+    """What is averaged: the classifier alone, which shares the student's features (authors' code), or also the trained
+    tail (Theta_t in the paper), which is then the result."""
     teacher_momentum_start: float = 0.7
     """Momentum of the moving average at the first step (omega_min)."""
     teacher_momentum_end: float = 0.99
@@ -76,14 +79,15 @@ class Config(simgcd.Config):
 
 
 class Method(simgcd.Method):
-    """NN-GCD: L = (1 - lambda) L_SSL + lambda L_SL + L_HSR, with a teacher that shares the student's backbone."""
+    """NN-GCD: L = (1 - lambda) L_SSL + lambda L_SL + L_HSR, with a teacher that shares the student's frozen trunk."""
 
     config: Config
 
     def __init__(self, config: Config, task: Task) -> None:
         super().__init__(config, task, activation=config.activation)
         # Only the averaged classifier is ever read, so the teacher has no projection head; the authors' code averages
-        # one and never uses it. The backbone is shared: one pass serves student and teacher (equality is tested).
+        # one and never uses it. With its tail shared, too, one pass serves student and teacher (equality is tested).
+        self.averages_tail = config.teacher == "average" and config.teacher_scope == "all"
         self.teacher = Prototypes(task.n_features, task.n_clusters, generator=task.generator).requires_grad_(False)
         if config.teacher_start == "copy":
             self.teacher.load_state_dict(self.prototypes.state_dict())
@@ -116,10 +120,13 @@ class Method(simgcd.Method):
     def after_step(self, moment: Moment) -> None:
         """Move the teacher a little towards the classifier."""
         super().after_step(moment)
+        self.teacher.weight.lerp_(self.prototypes.weight, 1 - self.teacher_momentum(moment))
+
+    def teacher_momentum(self, moment: Moment) -> float:
+        """Return the share of itself that the teacher keeps in a step: omega(t)."""
         c = self.config
         ends = c.teacher_momentum_start, c.teacher_momentum_end
-        momentum = teacher_momentum(moment.step, moment.n_steps, *ends, form=c.teacher_momentum_form)
-        self.teacher.weight.lerp_(self.prototypes.weight, 1 - momentum)
+        return teacher_momentum(moment.step, moment.n_steps, *ends, form=c.teacher_momentum_form)
 
     def assign(self, features_nd: Tensor) -> Tensor:
         """Return the teacher's logits over the student temperature (the authors evaluate the teacher, too)."""
@@ -130,20 +137,12 @@ class Method(simgcd.Method):
         if c.contrast == "info_nce":
             return info_nce(projection_vbd, temperature=c.contrastive_temperature)
         return nmf_nce(
-            projection_vbd,
-            temperature=c.contrastive_temperature,
-            mean=c.nce_mean,
-            deviation=c.nce_deviation,
-            include_positive=c.nce_form == "official",
-            mean_negatives=c.nce_form == "printed",
-        )
+            projection_vbd, temperature=c.contrastive_temperature, mean=c.nce_mean, deviation=c.nce_deviation,
+            include_positive=c.nce_form == "official", mean_negatives=c.nce_form == "printed",
+        )  # fmt: skip
 
     def _sparse_weights(self) -> tuple[Tensor, ...]:
-        """Return the matrices that `sparse_on` names.
-
-        The authors' code also includes normalisation gains (any name with "weight"), which have no weight decay and are
-        pushed up once above 1.25; we leave them out (docs/paper.md).
-        """
+        """Return the matrices that `sparse_on` names; no normalisation gains, which the authors have (docs/paper.md)."""
         projection = tuple(p for p in self.projection.parameters() if p.ndim >= 2)
         weights = {"tail": self.task.sparse_weights, "projection": projection, "prototypes": (self.prototypes.weight,)}
         return tuple(chain.from_iterable(weights[part] for part in weights if part in self.config.sparse_on))

@@ -83,7 +83,7 @@ class Method(ClassifierMethod):
         sharpness = teacher_temperature(c, batch.moment.epoch)
         pseudo_label = cross_view_distillation(
             logits_vbk,
-            self.judge(batch.features_vbd),
+            self.judge(batch.features_vbd if batch.teacher_features_vbd is None else batch.teacher_features_vbd),
             student_temperature=c.student_temperature,
             teacher_temperature=sharpness,
         )
