@@ -142,7 +142,7 @@ class Method(simgcd.Method):
         )  # fmt: skip
 
     def _sparse_weights(self) -> tuple[Tensor, ...]:
-        """Return the matrices that `sparse_on` names; no normalisation gains, which the authors have (docs/paper.md)."""
+        """Return the matrices that `sparse_on` names; not normalisation gains, as the authors do (docs/paper.md)."""
         projection = tuple(p for p in self.projection.parameters() if p.ndim >= 2)
         weights = {"tail": self.task.sparse_weights, "projection": projection, "prototypes": (self.prototypes.weight,)}
         return tuple(chain.from_iterable(weights[part] for part in weights if part in self.config.sparse_on))
