@@ -43,8 +43,20 @@ def test_fit_writes_the_page_and_report_writes_it_again(nngcd, image_folder, tmp
     assert (tmp_path / "mine.csv").read_text() == "precious"
     assert nngcd("report", run, "--out", tmp_path / "other.html", "--overwrite")[0] == 0
 
+    check_images_that_are_gone(nngcd, run, image_folder, tmp_path)
+
+
+def check_images_that_are_gone(nngcd, run, image_folder, tmp_path):
+    """W03: the page may be the last that shows them, so it is replaced only when that is asked for."""
+    first = (run / "report.html").read_text(encoding="utf-8")
     moved = image_folder.rename(tmp_path / "moved")
-    code, out, _ = nngcd("report", run)
+    code, _, err = nngcd("report", run)
+    assert code == 3
+    err = " ".join(err.split())
+    assert f"W03: {run / 'report.html'} shows 30 images, a new page would show 0; it is kept." in err
+    assert "RUN --root FOLDER, write another page with --out ANOTHER.html, or replace" in err
+    assert (run / "report.html").read_text(encoding="utf-8") == first
+    code, out, _ = nngcd("report", run, "--out", tmp_path / "bare.html")
     assert code == 0
     assert "No thumbnails: The images are not where they were" in out
     code, out, _ = nngcd("report", run, "--root", moved)
@@ -53,6 +65,14 @@ def test_fit_writes_the_page_and_report_writes_it_again(nngcd, image_folder, tmp
     code, _, err = nngcd("report", run, "--root", tmp_path / "nothing")
     assert code == 2
     assert "does not hold the images of this run" in err
+
+    (moved / "red" / "red_0.png").unlink()
+    code, _, err = nngcd("report", run, "--root", moved)
+    assert (code, "1 image cannot be shown any more, first 'red/red_0.png'" in " ".join(err.split())) == (3, True)
+    assert (run / "report.html").read_text(encoding="utf-8") == first
+    code, out, _ = nngcd("report", run, "--root", moved, "--overwrite")
+    assert (code, "29 thumbnails" in out) == (0, True)
+    assert nngcd("report", run, "--root", moved)[0] == 0, "nothing is lost that was still there"
 
 
 def test_a_run_on_features_gets_a_page_without_thumbnails_when_asked(nngcd, blobs, tmp_path):

@@ -13,6 +13,7 @@ from nngcd.cli.display import progress_display, say, say_json
 from nngcd.core.errors import ConfigError
 
 ROOT_HELP = "Where the images are now, if they were moved since the run."
+OVERWRITE_HELP = "Replace FILE if it is there, also a page with pictures of images that are gone."
 MAX_HELP = "Thumbnails at most; some 6 kB each."
 
 
@@ -21,7 +22,7 @@ def report(  # noqa: PLR0913 (one parameter per flag)
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The page. (default: report.html in RUN)")] = None,
     max_images: Annotated[int, typer.Option(min=0, metavar="N", help=MAX_HELP)] = 2000,
     root: Annotated[Path | None, typer.Option(metavar="FOLDER", help=ROOT_HELP)] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace FILE if it is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP)] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -44,7 +45,9 @@ def report(  # noqa: PLR0913 (one parameter per flag)
             raise ConfigError("--out", str(out), "exists already; choose another name or add --overwrite")
     findings = read_findings(folder, root=root)
     with progress_display(is_quiet=quiet or json) as progress:
-        written = write_report(findings, out or folder.report, max_images=max_images, progress=progress)
+        written = write_report(
+            findings, out or folder.report, max_images=max_images, may_lose_pictures=overwrite, progress=progress
+        )
     if json:
         say_json({**dataclasses.asdict(written), "path": str(written.path)})
         return

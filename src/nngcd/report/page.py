@@ -17,16 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nngcd import __version__
-from nngcd.core.errors import ConfigError
+from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.files import write_text
 from nngcd.core.progress import Progress
+from nngcd.datasets.findings import count
 from nngcd.report import sections
 from nngcd.report.card_html import card_html, cohesion_words
 from nngcd.report.cards import Card, card_order, make_cards
 from nngcd.report.findings import Findings
 from nngcd.report.map import Map, make_map, sample
 from nngcd.report.matrix import make_matrix
-from nngcd.report.thumbnails import Thumbnails, make_thumbnails
+from nngcd.report.thumbnails import URI_START, Thumbnails, make_thumbnails
 
 SCRIPTS = ("details.js", "cards.js", "map.js")
 GRAIN = 10_000
@@ -49,7 +50,12 @@ class Written:
 
 
 def write_report(
-    findings: Findings, path: Path, *, max_images: int = MAX_IMAGES, progress: Progress | None = None
+    findings: Findings,
+    path: Path,
+    *,
+    max_images: int = MAX_IMAGES,
+    may_lose_pictures: bool = True,
+    progress: Progress | None = None,
 ) -> Written:
     """Write the report of a run, replacing an older one.
 
@@ -57,10 +63,12 @@ def write_report(
         findings: what to tell.
         path: the HTML file.
         max_images: how many thumbnails there may be.
+        may_lose_pictures: whether an older page may be replaced although it shows images that are gone since.
         progress: receives the stage `report`.
 
     Raises:
         ConfigError: the name is not that of a page, and may be that of something else.
+        DataError: an older page shows what cannot be shown any more, and is kept.
         ResourceError: the file cannot be written.
     """
     if path.suffix.lower() not in (".html", ".htm"):
@@ -68,6 +76,8 @@ def write_report(
     progress = progress or Progress()
     cards = make_cards(findings, max_images=max_images)
     thumbnails = _thumbnails(findings, cards, max_images, progress)
+    if not may_lose_pictures:
+        _refuse_to_lose_pictures(path, findings, thumbnails)
     map_ = make_map(findings.features_nd, findings.category_n, np.array(sorted(thumbnails.by_row), dtype=np.int64))
     text = page(findings, cards, thumbnails, map_)
     write_text(path, text)
@@ -85,6 +95,24 @@ def _thumbnails(findings: Findings, cards: Sequence[Card], max_images: int, prog
     rows = sample(findings.category_n, on_cards, max_images).tolist() if images is not None else []
     progress.start("report", max(len(rows), 1))
     return Thumbnails() if images is None else make_thumbnails(images, findings.results, rows, progress)
+
+
+def _refuse_to_lose_pictures(path: Path, findings: Findings, thumbnails: Thumbnails) -> None:
+    """Raise `DataError` when images are gone or changed, and an older page shows more: it may be the last to do so."""
+    gone, why = findings.results["file_name"].iloc[list(thumbnails.problems)], findings.pictures.why_none
+    if not path.is_file() or not (len(gone) or why):
+        return
+    n_before, n_now = path.read_text(encoding="utf-8", errors="replace").count(URI_START), len(thumbnails.by_row)
+    if n_before <= n_now:
+        return
+    reason = why or (
+        f"{count(len(gone), 'image')} cannot be shown any more, first '{gone.iloc[0]}'. Say where they are now: "
+        "nngcd report RUN --root FOLDER"
+    )
+    raise DataError(
+        f"W03: {path} shows {n_before:,} images, a new page would show {n_now:,}; it is kept. {reason}, write another "
+        "page with --out ANOTHER.html, or replace this one all the same with --overwrite."
+    )
 
 
 def page(findings: Findings, cards: Sequence[Card], thumbnails: Thumbnails, map_: Map | None) -> str:

@@ -19,6 +19,7 @@ from nngcd.datasets.split import Images, image_table
 
 SHORT_SIDE, LONG_SIDE, QUALITY = 112, 224, 76
 """Pixels and JPEG quality of a thumbnail: some 5 kB for a photograph."""
+URI_START = "data:image/jpeg;base64,"
 CHANGED = "changed since the run"
 
 
@@ -92,4 +93,4 @@ def data_uri(image: Image.Image) -> str:
     """Return an RGB image as a JPEG inside a data URI."""
     file = BytesIO()
     image.save(file, "JPEG", quality=QUALITY, optimize=True)
-    return "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode()
+    return URI_START + base64.b64encode(file.getvalue()).decode()
