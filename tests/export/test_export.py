@@ -111,12 +111,12 @@ def test_hard_links_that_cannot_be_made_are_said_with_the_size_of_a_copy(nngcd, 
         raise OSError(errno.EXDEV, "Invalid cross-device link")
 
     monkeypatch.setattr(originals.os, "link", other_disk)
-    code, _, err = nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "o")
+    code, _, err = nngcd("export", run.path, "--to", "csv,folders", "--out", tmp_path / "o")
     assert code == 4
     n_bytes = sum(p.stat().st_size for p in (tmp_path / "data").rglob("*.png"))
     assert f"E01: cannot link across disks; copying {n_bytes} bytes? Say so with --link copy" in err.replace("\n", " ")
     assert list((tmp_path / "o").iterdir()) == []
-    assert nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "o", "--link", "copy")[0] == 0
+    assert nngcd("export", run.path, "--to", "csv,folders", "--out", tmp_path / "o", "--link", "copy")[0] == 0
 
 
 def test_an_interrupted_export_leaves_nothing_half_written(nngcd, run, tmp_path, monkeypatch):
@@ -153,6 +153,9 @@ def test_what_is_there_is_not_overwritten(nngcd, run, tmp_path):
         assert (code, "exists" in err) == (2, True)
         assert files(out) == ["images/mine.txt", "labels.csv"]
         assert (out / "labels.csv").read_text() == "mine"
+    # --overwrite would not help where a folder is in the way, too.
+    code, _, err = nngcd("export", run.path, "--to", "csv,folders", "--out", out)
+    assert (code, "a folder is never replaced" in " ".join(err.split()), "--overwrite" in err) == (2, True, False)
     assert nngcd("export", run.path, "--out", out, "--overwrite")[0] == 0
     assert (out / "labels.csv").read_text() != "mine"
 
@@ -199,6 +202,39 @@ def test_images_that_were_moved_are_asked_for(nngcd, run, data, tmp_path):
     assert nngcd("export", run.path, "--to", "csv,parquet,labelstudio", "--out", tmp_path / "o")[0] == 0
 
 
+@pytest.mark.parametrize("formats", ["csv,folders", "labelstudio,hf", "parquet,coco"])
+def test_what_a_later_format_needs_is_looked_for_before_the_first_is_written(nngcd, run, data, tmp_path, formats):
+    image, out = data / "owl" / "a.png", tmp_path / "o"
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(data, elsewhere)
+    image.unlink()
+    code, _, err = nngcd("export", run.path, "--to", formats, "--out", out)
+    assert (code, "W02: 1 of 9 originals" in err) == (3, True)
+    assert not out.exists() or files(out) == []
+    code, _, err = nngcd("export", run.path, "--to", formats, "--out", out, "--root", elsewhere)
+    assert code == 0, err
+
+
+def test_images_that_are_gone_for_good_can_be_left_out(nngcd, run, data, tmp_path):
+    (data / "owl" / "a.png").unlink()
+    to, out = ["--to", "csv,folders,hf,coco", "--skip-missing"], tmp_path / "o"
+    _, _, err = nngcd("export", run.path, "--to", "folders", "--out", out)
+    assert "or leave them out: --skip-missing" in " ".join(err.split())
+    code, said, err = nngcd("export", run.path, *to, "--out", out)
+    assert code == 0, err
+    assert len(pd.read_csv(out / "labels.csv")) == 10, "a table keeps the row"
+    assert files(out / "images" / "owl") == ["b.png", "c.png"]
+    assert "owl/a.png" not in pd.read_csv(out / "hf" / "train" / "metadata.csv")["original"].tolist()
+    assert len(json.loads((out / "coco.json").read_text())["images"]) == 8
+    for place in ("images", "hf", "coco.json"):
+        assert f"Not in {place}: 1 missing (--skip-missing)" in said
+    shutil.rmtree(data / "owl")
+    for image in data.rglob("*.png"):
+        image.unlink()
+    code, _, err = nngcd("export", run.path, *to, "--out", tmp_path / "p")
+    assert (code, "W02: 9 of 9 originals" in err, "--skip-missing" in err) == (3, True, False)
+
+
 def test_results_that_point_outside_are_refused(nngcd, tmp_path, data):
     results = results_table()
     results.loc[0, "file_name"] = "../secret.png"
@@ -220,8 +256,13 @@ def test_arrays_are_exported_as_pictures_and_features_cannot_be(nngcd, tmp_path,
     assert "Label Studio shows files" in said
     assert files(tmp_path / "o" / "images" / "owl") == ["row-000000.png", "row-000001.png", "row-000002.png"]
     run = finished_run(tmp_path / "run-f", data=tmp_path / "features.npz", results=results)
-    code, _, err = nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "p")
-    assert (code, "made from features" in err) == (3, True)
+    code, _, err = nngcd("export", run.path, "--to", "csv,folders", "--out", tmp_path / "p")
+    assert (code, "made from features" in err, "--to csv" in err) == (3, True, True)
+    assert not (tmp_path / "p").exists()
+    run = finished_run(tmp_path / "run-b", data=tmp_path / "pictures.npz", results=results)
+    np.savez(tmp_path / "pictures.npz", X=pixels[:8])
+    code, _, err = nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "q")
+    assert (code, "W02: 1 of 9 originals are not in" in err, "--root" in err) == (3, True, False)
 
 
 def test_json(nngcd, run, tmp_path):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 TO_HELP = "Formats, with commas between: csv, parquet, folders, coco, labelstudio, hf, onnx."
 LINK_HELP = "How image files get into folders: hard links, symbolic links, or copies."
+SKIP_HELP = "Leave out images that are no longer there, and say how many."
 ROOT_HELP = "Where the images lie now, if they were moved since the run."
 
 
@@ -27,6 +28,7 @@ def export(  # noqa: PLR0913 (one parameter per flag)
     only: Annotated[str | None, typer.Option(metavar="reviewed", help="Only what a person has reviewed.")] = None,
     csv: Annotated[str, typer.Option(metavar="plain|excel", help="excel: safe to open in a spreadsheet.")] = "plain",
     root: Annotated[Path | None, typer.Option(metavar="FOLDER", help=ROOT_HELP)] = None,
+    skip_missing: Annotated[bool, typer.Option("--skip-missing", help=SKIP_HELP)] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace files that are there (never folders).")
     ] = False,
@@ -45,7 +47,7 @@ def export(  # noqa: PLR0913 (one parameter per flag)
 
     if only not in (None, "reviewed"):
         raise ConfigError("--only", only, "must be reviewed")
-    chosen = Options(link=link, csv=csv, root=root)  # type: ignore[arg-type] # checked there
+    chosen = Options(link=link, csv=csv, root=root, skip_missing=skip_missing)  # type: ignore[arg-type] # checked there
     formats = [find_component("nngcd.export", name, "write") for name in dict.fromkeys(to.replace(" ", "").split(","))]
     folder = RunFolder.open(run)
     check_place(folder, out, [name for f in formats for name in f.targets()], may_overwrite=overwrite)
@@ -54,6 +56,8 @@ def export(  # noqa: PLR0913 (one parameter per flag)
     try:
         with progress_display(is_quiet=quiet or json) as progress:
             source = make_source(folder, reviewed, chosen, only_reviewed=only is not None, progress=progress)
+            for each in formats:
+                each.check(source, out)
             for each in formats:
                 written += each.write(source, out)
     finally:

@@ -15,10 +15,14 @@ def targets() -> tuple[str, ...]:
     return (FILE,)
 
 
+def check(source: Source, out: Path) -> None:
+    """Look for the images, whose sizes are written."""
+    _ = source.pictured
+
+
 def write(source: Source, out: Path) -> list[Written]:
     """Write images, categories (known ones first) and annotations; an image nobody is sure of has no annotation."""
-    table, originals = source.sorted, source.originals()
-    originals.check(table["file_name"])
+    table, originals = source.pictured, source.originals
     number = {id_: i for i, id_ in enumerate(source.categories["id"], start=1)}
     images: list[dict[str, object]] = []
     annotations: list[dict[str, object]] = []
@@ -44,4 +48,5 @@ def write(source: Source, out: Path) -> list[Written]:
     info = {"description": f"Categories found by nngcd in run {source.run.path.resolve().name}"}
     content = {"info": info, "images": images, "categories": categories, "annotations": annotations}
     write_json(out / FILE, content)
-    return [Written(out / FILE, f"{len(images)} images, {len(categories)} categories, {len(annotations)} annotations")]
+    words = f"{len(images)} images, {len(categories)} categories, {len(annotations)} annotations"
+    return [Written(out / FILE, words, source.missing_words(FILE))]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from nngcd.export.csv import write_csv
 from nngcd.export.source import Source, Written
-from nngcd.export.tree import NAMES_FILE, place_all, plan, whole_folder
+from nngcd.export.tree import NAMES_FILE, check_links, place_all, plan, whole_folder
 
 FOLDER, UNSURE = "images", "_unsure"
 _HOW = {"hard": "hard links to your files", "sym": "symbolic links to your files", "copy": "copies of your files"}
@@ -17,16 +17,20 @@ def targets() -> tuple[str, ...]:
     return (FOLDER,)
 
 
+def check(source: Source, out: Path) -> None:
+    """Look for the images, and try one link."""
+    check_links(source, out / FOLDER)
+
+
 def write(source: Source, out: Path) -> list[Written]:
     """Write one folder per category, and one for the images nobody is sure of; rejected ones are left out."""
-    table, originals = source.sorted, source.originals()
+    table, originals = source.pictured, source.originals
     names = table["file_name"].tolist()
-    originals.check(names)
     is_unsure = (table["status"] == "unsure").to_numpy()
     folders = [None if unsure else label for unsure, label in zip(is_unsure, table["label"], strict=True)]
     placing = plan(names, folders, originals, rest=UNSURE, taken=[NAMES_FILE])
     with whole_folder(out / FOLDER) as folder:
-        place_all(source, placing, names, originals, folder)
+        place_all(source, placing, folder)
         if len(placing.changed):
             write_csv(folder / NAMES_FILE, placing.changed)
     n_folders = len(set(folders) - {None})
@@ -43,4 +47,4 @@ def _notes(source: Source, changed: list[str], out: Path) -> tuple[str, ...]:
         notes.append(f"Changed for the file system: {counts} ({out / FOLDER / NAMES_FILE})")
     if n_rejected := int((source.table["status"] == "excluded").sum()):
         notes.append(f"Not in {FOLDER}: {n_rejected} rejected")
-    return tuple(notes)
+    return (*notes, *source.missing_words(FOLDER))

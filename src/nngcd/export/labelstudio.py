@@ -20,6 +20,10 @@ def targets() -> tuple[str, ...]:
     return (TASKS, INTERFACE)
 
 
+def check(source: Source, out: Path) -> None:
+    """Nothing more is needed than the table."""
+
+
 def write(source: Source, out: Path) -> list[Written]:
     """Write a task per image: its category is a prediction with the confidence as score, for a person to confirm."""
     table = source.sorted

@@ -43,15 +43,22 @@ def targets() -> tuple[str, ...]:
     return (FOLDER,)
 
 
+def check(source: Source, out: Path) -> None:
+    """Look for the packages that this needs.
+
+    Raises:
+        ResourceError: some are not installed.
+    """
+    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
+        raise ResourceError(f"ONNX needs {', '.join(missing)}, which is not installed: pip install 'nngcd[onnx]'")
+
+
 def write(source: Source, out: Path) -> list[Written]:
     """Write model, preprocessing and categories; the model is compared with torch before it gets its name.
 
     Raises:
-        ResourceError: the packages that this needs are not installed.
         TrainingError: the exported model gives other probabilities than torch.
     """
-    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
-        raise ResourceError(f"ONNX needs {', '.join(missing)}, which is not installed: pip install 'nngcd[onnx]'")
     model, ids = Model.load(source.run.model)
     facts = {
         "nngcd": __version__,

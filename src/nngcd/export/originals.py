@@ -35,8 +35,13 @@ class Originals(Protocol):
         """Whether there are files to link to."""
         ...
 
-    def check(self, file_names: Iterable[str]) -> None:
-        """Raise `DataError` when some of the images are not there."""
+    @property
+    def where(self) -> str:
+        """Where the images should be, in words."""
+        ...
+
+    def missing(self, file_names: Iterable[str]) -> list[str]:
+        """Return which of the images are not there."""
         ...
 
     def size(self, file_name: str) -> tuple[int, int]:
@@ -59,17 +64,17 @@ class Files:
     root: Path
     has_files: bool = True
 
-    def check(self, file_names: Iterable[str]) -> None:
-        """Raise `DataError` when some of the files are not there."""
+    @property
+    def where(self) -> str:
+        """The folder."""
+        return f"under {self.root}"
+
+    def missing(self, file_names: Iterable[str]) -> list[str]:
+        """Return which of the files are not there; `DataError` for one that would lie elsewhere."""
         names = list(file_names)
         if outside := [name for name in names if name.startswith("/") or ".." in PurePosixPath(name).parts]:
             raise DataError(f"D18: the results name a file outside the data folder: '{outside[0]}'.")
-        missing = [name for name in names if not (self.root / name).is_file()]
-        if missing:
-            raise DataError(
-                f"W02: {len(missing):,} of {len(names):,} originals are not under {self.root}, first '{missing[0]}'. "
-                f"Where are they now? --root FOLDER"
-            )
+        return [name for name in names if not (self.root / name).is_file()]
 
     def size(self, file_name: str) -> tuple[int, int]:
         """Return width and height, from the head of the file alone."""
@@ -122,13 +127,12 @@ class Arrays:
 
     images: Images
     rows: dict[str, int]
+    where: str
     has_files: bool = False
 
-    def check(self, file_names: Iterable[str]) -> None:
-        """Raise `DataError` when the data hold other images now."""
-        missing = [name for name in file_names if name not in self.rows]
-        if missing:
-            raise DataError(f"{len(missing):,} images of the run are no longer in its data, first '{missing[0]}'.")
+    def missing(self, file_names: Iterable[str]) -> list[str]:
+        """Return which images the data no longer hold."""
+        return [name for name in file_names if name not in self.rows]
 
     def size(self, file_name: str) -> tuple[int, int]:
         """Return width and height."""
@@ -164,9 +168,10 @@ def open_originals(run: RunFolder, root: Path | None) -> Files | Arrays:
             raise NoSuchDataError(f"D01: the images are no longer in {data}. Where are they now? --root FOLDER")
     split, _ = open_dataset(str(settings["data"]), dataset=settings.get("dataset"), reading=reading)
     if split.images is None:
-        raise DataError(f"{run.path} was made from features; there are no images to export.")
-    folder = _folder_of(split.images)
-    return Files(folder) if folder else Arrays(split.images, {n: i for i, n in enumerate(split.table["file_name"])})
+        raise DataError(f"{run.path} was made from features; there are no images to export. Export a table: --to csv")
+    if folder := _folder_of(split.images):
+        return Files(folder)
+    return Arrays(split.images, {name: i for i, name in enumerate(split.table["file_name"])}, f"in {data}")
 
 
 def _folder_of(images: Images) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, Protocol, get_args
 
@@ -31,6 +32,8 @@ class Options:
     """Plain CSV, or a form that spreadsheets open safely."""
     root: Path | None = None
     """Where the images lie now, if they were moved since the run."""
+    skip_missing: bool = False
+    """Leave out images that are no longer there, instead of stopping."""
 
     def __post_init__(self) -> None:
         if self.link not in get_args(Link):
@@ -39,7 +42,7 @@ class Options:
             raise ConfigError("--csv", self.csv, f"must be one of {', '.join(get_args(CsvForm))}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """The results to export: `table` has one row per image, `categories` one per category that holds images."""
 
@@ -55,13 +58,30 @@ class Source:
         """The images that can be shown to somebody: readable, not rejected."""
         return self.table[self.table["status"].isin(("known", "new", "unsure"))].reset_index(drop=True)
 
+    @cached_property
     def originals(self) -> Originals:
-        """Return where the images come from.
-
-        Raises:
-            DataError: the run was made from features, or its images are no longer there.
-        """
+        """Where the images come from; `DataError` if the run was made from features, or its data are gone."""
         return open_originals(self.run, self.options.root)
+
+    @cached_property
+    def pictured(self) -> pd.DataFrame:
+        """The sorted images whose originals are there; `DataError` (W02) if some are not and may not be left out."""
+        table = self.sorted
+        missing = self.originals.missing(table["file_name"])
+        if missing and (len(missing) == len(table) or not self.options.skip_missing):
+            ways = "Where are they now? --root FOLDER" if self.originals.has_files else "Restore the data"
+            if len(missing) < len(table):
+                ways += ", or leave them out: --skip-missing"
+            raise DataError(
+                f"W02: {len(missing):,} of {len(table):,} originals are not {self.originals.where}, "
+                f"first '{missing[0]}'. {ways}"
+            )
+        return table[~table["file_name"].isin(missing)].reset_index(drop=True)
+
+    def missing_words(self, place: str) -> tuple[str, ...]:
+        """Return how many images are not in an exported file or folder because they are gone, if any are."""
+        n_missing = len(self.sorted) - len(self.pictured)
+        return (f"Not in {place}: {n_missing:,} missing (--skip-missing)",) if n_missing else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +94,17 @@ class Written:
 
 
 class Format(Protocol):
-    """What a file of this package defines: where it writes, and how."""
+    """What a file of this package defines: where it writes, what it needs, and how it writes."""
 
     def targets(self) -> tuple[str, ...]:
         """Return the names it writes under the output folder; checked before anything is written."""
+        ...
+
+    def check(self, source: Source, out: Path) -> None:
+        """Raise `UserError` when something is missing that the format needs; done for all before the first is written.
+
+        A failure later on would leave files that stand in the way of the next try.
+        """
         ...
 
     def write(self, source: Source, out: Path) -> list[Written]:
@@ -111,10 +138,9 @@ def check_place(run: RunFolder, out: Path, names: list[str], *, may_overwrite: b
     check_outside(out, str(read_yaml(run.config).get("data", "")))
     if out.exists() and not out.is_dir():
         raise ConfigError("--out", str(out), "is a file; name a folder")
-    for target in (out / name for name in names):
-        if target.is_dir():
-            raise ConfigError(
-                "--out", str(out), f"{target} exists, and a folder is never replaced; choose another place"
-            )
-        if target.exists() and not may_overwrite:
-            raise ConfigError("--out", str(out), f"{target} exists already; choose another place or add --overwrite")
+    taken = [target for target in (out / name for name in names) if target.exists()]
+    # Folders first: --overwrite would not help, so nobody is told to add it.
+    for target in (target for target in taken if target.is_dir()):
+        raise ConfigError("--out", str(out), f"{target} exists, and a folder is never replaced; choose another place")
+    if taken and not may_overwrite:
+        raise ConfigError("--out", str(out), f"{taken[0]} exists already; choose another place or add --overwrite")

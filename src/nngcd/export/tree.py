@@ -29,12 +29,23 @@ def whole_folder(path: Path) -> Iterator[Path]:
     Raises:
         ResourceError: the disk is full or not writable.
     """
+    with hidden_folder(path) as temporary:
+        yield temporary
+        # Unlike replace(), rename() onto an existing folder fails unless that is empty: nothing is overwritten.
+        temporary.rename(path)
+
+
+@contextmanager
+def hidden_folder(path: Path) -> Iterator[Path]:
+    """Yield a hidden folder beside `path`, which is gone when the block ends.
+
+    Raises:
+        ResourceError: the disk is full or not writable.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         temporary.mkdir(parents=True)
         yield temporary
-        # Unlike replace(), rename() onto an existing folder fails unless that is empty: nothing is overwritten.
-        temporary.rename(path)
     except OSError as error:
         if error.errno in CANNOT_WRITE:
             raise ResourceError(f"cannot write {path}: {error.strerror}. Choose another place.") from error
@@ -78,11 +89,23 @@ def plan(
     return Placing([paths[name] for name in file_names], pd.DataFrame(sorted(rows), columns=NAMES_COLUMNS))
 
 
-def place_all(source: Source, placing: Placing, file_names: Sequence[str], originals: Originals, folder: Path) -> None:
-    """Link or copy every image to its place, with progress."""
+def check_links(source: Source, path: Path) -> None:
+    """Look for the images, and try one link of the kind that is asked for where `path` is going to be.
+
+    Raises:
+        DataError: images are not there.
+        ResourceError: E01, such links cannot be made here; or nothing can be written.
+    """
+    file_names = source.pictured["file_name"].tolist()
+    if isinstance(source.originals, Files):
+        with hidden_folder(path) as folder:
+            source.originals.check_links(file_names, folder, source.options.link)
+
+
+def place_all(source: Source, placing: Placing, folder: Path) -> None:
+    """Link or copy every image of `source.pictured` to its place, with progress."""
+    file_names, originals = source.pictured["file_name"].tolist(), source.originals
     folder.mkdir(parents=True, exist_ok=True)
-    if isinstance(originals, Files):
-        originals.check_links(list(file_names), folder, source.options.link)
     source.progress.start("images", len(file_names))
     for name, path in zip(file_names, placing.paths, strict=True):
         target = folder / path
