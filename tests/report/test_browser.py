@@ -16,7 +16,7 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
     "--proxy-server=127.0.0.1:9", "--host-resolver-rules=MAP * ~NOTFOUND",
 )  # fmt: skip
-WIDTHS = (1440, 400)
+WIDTHS = (1440, 500, 400)
 EVIL = "<script>window.hacked = true</script>"
 INKED = """const c = document.getElementById("canvas");
 const p = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
@@ -119,6 +119,8 @@ def test_the_page_works_without_a_network(findings, tmp_path, browser):
         wait_for_frame(browser)
         across = browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
         assert across[0] <= across[1] == width
+        menu = browser.execute_script("const n = document.querySelector('nav'); return [n.scrollWidth, n.clientWidth]")
+        assert menu[0] <= menu[1], "the menu wraps"
         assert browser.execute_script(INKED) > 100
         widths = browser.execute_async_script(DECODED)
         assert len(widths) == n_pictures

@@ -214,3 +214,10 @@ def test_text_stands_out_from_its_background(mode):
         for paper in ("paper", "sheet", "soft"):
             light, dark = sorted((luminance(colour[ink]), luminance(colour[paper])), reverse=True)
             assert (light + 0.05) / (dark + 0.05) >= 4.5, f"{ink} on {paper}"
+
+
+def test_the_menu_wraps_in_a_narrow_window():
+    """The browser test measures it; this one needs no browser."""
+    menu = _asset("style.css").partition("\nnav {")[2].partition("}")[0]
+    assert "flex-wrap: wrap" in menu
+    assert "overflow" not in menu
