@@ -18,6 +18,8 @@ def test_fit_writes_the_page_and_report_writes_it_again(nngcd, image_folder, tmp
     code, out, err = nngcd("fit", image_folder, "--k", 3, "--method", "kmeans", "--out", run, *small)
     assert (code, err) == (0, "")
     assert f"Look at the categories:  open {run / 'report.html'} in a browser" in out
+    assert f"nngcd export {run} --to csv,folders --out sorted" in out
+    assert f"nngcd predict {run} NEW_IMAGES/ --out new.csv" in out
     first = (run / "report.html").read_text(encoding="utf-8")
     assert first.count("data:image/jpeg") == 30
 
@@ -82,6 +84,12 @@ def test_a_run_on_features_gets_a_page_without_thumbnails_when_asked(nngcd, blob
     code, out, _ = nngcd("fit", tmp_path / "data.npz", "--k", 6, "--method", "kmeans", "--out", run)
     assert code == 0
     assert f"Look at the categories:  nngcd report {run}" in out
+    # What is advised works: there are neither files to sort nor images to label.
+    assert f"nngcd export {run} --to csv --out sorted" in out
+    assert f"nngcd predict {run} NEW.npz --out new.csv" in out
+    assert "NEW_IMAGES" not in out
+    assert nngcd("export", run, "--to", "csv", "--out", tmp_path / "sorted")[0] == 0
+    assert nngcd("predict", run, tmp_path / "data.npz", "--out", tmp_path / "new.csv")[0] == 0
     assert not (run / "report.html").exists()
     code, out, _ = nngcd("report", run)
     assert code == 0

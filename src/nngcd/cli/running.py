@@ -190,8 +190,12 @@ def show(run: RunFolder, *, is_json: bool) -> None:
     path = shlex.quote(str(run.path))
     look = f"open {run.report} in a browser" if run.report.is_file() else f"nngcd report {path}"
     say(f"Look at the categories:  {look}")
-    say(f"Sort the files by it:    nngcd export {path} --to csv,folders --out sorted")
-    say(f"Label further images:    nngcd predict {path} NEW_IMAGES/ --out new.csv")
+    if summary["backbone"] == "features":
+        say(f"Take it elsewhere:       nngcd export {path} --to csv --out sorted")
+        say(f"Label further features:  nngcd predict {path} NEW.npz --out new.csv")
+    else:
+        say(f"Sort the files by it:    nngcd export {path} --to csv,folders --out sorted")
+        say(f"Label further images:    nngcd predict {path} NEW_IMAGES/ --out new.csv")
 
 
 def stop_if_collapsed(run: RunFolder) -> None:
