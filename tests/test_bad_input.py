@@ -589,9 +589,13 @@ def test_nothing_is_written_among_the_images(nngcd, tmp_path):
     """What lies there, a figure for example, would be an image of the next run."""
     data = tmp_path / "data"
     folder(data)
-    before = sorted(data.rglob("*"))
+    before, run = sorted(data.rglob("*")), tmp_path / "run"
+    run.mkdir()
+    (run / "config.yaml").write_text(f"data: {data}\n")
     for command in (["fit", data, "--out", data / "run"], ["estimate-k", data, "--out", data / "k"],
-                    ["check", data, "--out", data / "report"]):  # fmt: skip
+                    ["check", data, "--out", data / "report"], ["embed", data, "--out", data / "features.npy"],
+                    ["predict", run, data, "--out", data / "p.csv"],
+                    ["predict", run, tmp_path / "new", "--out", data / "p.csv"]):  # fmt: skip
         code, _, err = nngcd(*command)
         assert (code, "inside the data folder" in words(err)) == (2, True)
     assert sorted(data.rglob("*")) == before

@@ -209,11 +209,17 @@ def test_r03_a_broken_run_folder_is_named(nngcd, arrays, tmp_path, name):
 
 def test_s03_images_unlike_the_training_images_are_said(nngcd, arrays, blobs, save, rng, tmp_path):
     assert nngcd("fit", arrays, "--k", 6, "--out", tmp_path / "run", *KMEANS)[0] == 0
-    code, _, err = nngcd("predict", tmp_path / "run", arrays, "--out", tmp_path / "same.csv", "--quiet")
+    code, out, err = nngcd("predict", tmp_path / "run", arrays, "--out", tmp_path / "same.csv", "--quiet")
     assert (code, err) == (0, "")
+    assert "nothing seen" not in out
     other = save(rng.normal(size=(100, 16)), np.full(100, -1), "other")
-    code, _, err = nngcd("predict", tmp_path / "run", other, "--out", tmp_path / "other.csv", "--quiet")
+    predict = ["predict", tmp_path / "run", other, "--overwrite", "--out", tmp_path / "other.csv"]
+    code, out, err = nngcd(*predict, "--quiet")
     assert code == 0
+    n_unlike = json.loads(nngcd(*predict, "--json")[1])["unlike_training"]
+    assert n_unlike > 10
+    assert f"{n_unlike} of them look like nothing seen in training: their category is a guess (S03)" in said(out)
+    assert "look like a known category" not in out
     assert "of these images look like nothing seen in training (expected < 10%)" in said(err)
     assert len(pd.read_csv(tmp_path / "other.csv")) == 100
 

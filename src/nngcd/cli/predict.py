@@ -15,7 +15,7 @@ from nngcd.core.errors import ConfigError, NngcdWarning
 
 TOP_HELP = "How many further categories to name for each image."
 MEANING = {
-    "known": "look like a known category",
+    "known": "fall into a known category",
     "new": "fall into a category that the run discovered",
     "unsure": "unsure: the category is a guess (change with --unsure)",
     "unreadable": "cannot be read; the table says why",
@@ -45,7 +45,8 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     import dataclasses
 
-    from nngcd.core.files import table_writer
+    from nngcd.core.config import read_yaml
+    from nngcd.core.files import check_outside, table_writer
     from nngcd.core.run_folder import RunFolder
     from nngcd.prediction import Predictor, reading_of, stream, unlike_words
 
@@ -54,6 +55,8 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
     if out.exists() and not overwrite:
         raise ConfigError("--out", str(out), "exists already; choose another name or add --overwrite")
     folder = RunFolder.open(run)
+    for images in (data, str(read_yaml(folder.config).get("data", ""))):
+        check_outside(out, images)
     predictor = Predictor.load(folder, device=device, workers=workers)
     confidence = predictor.confidence.with_unsure(unsure)
     predictor = dataclasses.replace(predictor, confidence=confidence, n_alternatives=top)
@@ -74,15 +77,17 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
         by_status = {status: counts[status] for status in MEANING}
         say_json({"out": str(out), **by_status, "unlike_training": n_unlike, "is_calibrated": confidence.is_calibrated})
         return
-    for line in _words(counts, is_calibrated=confidence.is_calibrated):
+    for line in _words(counts, n_unlike if strange else 0, is_calibrated=confidence.is_calibrated):
         say(line)
     say(f"\nWritten to {out}")
 
 
-def _words(counts: Counter[str], *, is_calibrated: bool) -> list[str]:
+def _words(counts: Counter[str], n_unlike: int, *, is_calibrated: bool) -> list[str]:
     """Return what was found, in plain words."""
     lines = [f"{counts.total()} images"]
     lines += [f"  {counts[status]:>6}  {words}" for status, words in MEANING.items() if counts[status]]
+    if n_unlike:
+        lines.append(f"  {n_unlike:>6}  of them look like nothing seen in training: their category is a guess (S03)")
     if not is_calibrated:
         lines.append("The confidence is the model's own and not calibrated: the run held no labels back.")
     return lines
