@@ -6,8 +6,9 @@ import pytest
 import yaml
 
 from nngcd import CategoryDiscovery
-from nngcd.core.errors import UserError
+from nngcd.core.errors import DataError, UserError
 from nngcd.core.run_folder import RunFolder
+from nngcd.review.reviewed import reviewed_results, undecided
 from nngcd.review.session import Review
 
 
@@ -34,6 +35,8 @@ def test_the_next_run_learns_from_the_decisions(nngcd, run, tmp_path):
     assert "      40  are in new categories that were given a name" in said
     assert "       1  were moved by hand" in said
     assert "Left out: 1 rejected" in said
+    hint = "80 images in a category that you merged or split stay unlabelled ('new-002'): name or approve it first"
+    assert hint in " ".join(said.split())
     assert "239 images: 101 labelled in 4 categories, 138 unlabelled, 1 not used" in said
     after = RunFolder.open(tmp_path / "next")
     assert yaml.safe_load(after.config.read_text())["k"] == 5, "one category was merged away"
@@ -49,6 +52,18 @@ def test_the_next_run_learns_from_the_decisions(nngcd, run, tmp_path):
     code, _, err = nngcd("fit", "--config", after.config, "--out", tmp_path / "again", "-q")
     assert code == 0, err
     assert pd.read_parquet(tmp_path / "again" / "results.parquet").equals(pd.read_parquet(after.results))
+
+
+def test_what_was_merged_or_split_without_a_name_is_counted(run):
+    assert undecided(reviewed_results(run)) == {"new-002": 80}
+    review = Review(run)
+    review.split("new-002", parts=2)
+    review.merge(["new-001", "2"])
+    sizes = undecided(reviewed_results(run))
+    assert (list(sizes), sum(sizes.values())) == (["new-004", "new-005"], 80), "merged into a known one is a label"
+    review.approve("new-004")
+    review.rename("new-005", "wolf")
+    assert undecided(reviewed_results(run)) == {}
 
 
 def test_the_loop_goes_on_and_what_was_rejected_stays_out(nngcd, run, tmp_path):
@@ -93,6 +108,17 @@ def test_python_edits_the_same_log(run, blobs):
     assert discovery.categories_["id"].tolist() == ["0", "1", "2", "new-001", "new-004", "new-005"]
     assert discovery.categories_["reviewed"].tolist() == [False, False, False, True, False, False]
     assert len(discovery.predict(blobs[0])) == 240
+
+
+def test_edits_without_a_block_are_told_to_make_one(run):
+    with pytest.raises(AttributeError, match=r"with discovery.edit\(\) as e: e.rename\("):
+        CategoryDiscovery.load(run.path).edit().rename("new-001", "wolf")
+
+
+def test_an_unfinished_run_is_not_loaded(run):
+    run.summary.unlink()
+    with pytest.raises(DataError, match=r"is not finished. Finish it first: nngcd fit --resume .*run"):
+        CategoryDiscovery.load(run.path)
 
 
 def test_edits_need_a_run_folder(blobs):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,7 @@ from nngcd.prediction import Predictor, features_of, predict_with
 from nngcd.report import MAX_IMAGES, findings_from_fit, write_report
 from nngcd.results import category_table, results_of
 from nngcd.review.reviewed import reviewed_results
-from nngcd.review.session import Review
+from nngcd.review.session import EditBlock
 from nngcd.settings import resolve, to_values
 from nngcd.training.model import Model
 
@@ -162,11 +160,10 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         )
         return write_report(found, Path(path), max_images=max_images, progress=self.progress).path
 
-    @contextmanager
-    def edit(self, *, user: str | None = None) -> Iterator[Review]:
+    def edit(self, *, user: str | None = None) -> EditBlock:
         """Correct the categories; every edit is kept in the run folder (docs/review.md) and can be undone.
 
-        `result_` and `categories_` follow the edits when the block ends.
+        Edits are made in a block, `with discovery.edit() as e:`; `result_` and `categories_` follow when it ends.
 
         Raises:
             UserError: there is no run folder to keep the edits in; `load` the run folder that `nngcd fit` made.
@@ -177,10 +174,7 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
                 "edits are kept in a run folder, and this estimator has none: fit with `nngcd fit DATA --out RUN`, "
                 'then CategoryDiscovery.load("RUN").'
             )
-        try:
-            yield Review(run, user=user)
-        finally:
-            self._show_review(run)
+        return EditBlock(run, user=user, on_end=lambda: self._show_review(run))
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model (safetensors and JSON, no pickle) into a folder."""
@@ -194,8 +188,13 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
 
         Args:
             folder: a saved model, or a run folder, which also brings `result_`, `categories_` and `edit`.
+
+        Raises:
+            DataError: the run is not finished, or the model is missing or damaged.
         """
         run = RunFolder(Path(folder)) if RunFolder(Path(folder)).config.is_file() else None
+        if run:
+            run.check_complete()
         model_folder = run.model if run else Path(folder)
         model, categories = Model.load(model_folder)
         blueprint = model.blueprint

@@ -16,7 +16,8 @@ from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.files import write_text
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.decisions import REJECTED, read_decisions
-from nngcd.review.reviewed import decisions, reviewed_results
+from nngcd.datasets.findings import count, quoted
+from nngcd.review.reviewed import decisions, reviewed_results, undecided
 from nngcd.settings import Settings
 
 _WORDS = {
@@ -68,7 +69,7 @@ def settings_from_review(
         # The number that was given, less the categories that merging took away, and those that splitting made.
         own["k"] = len(reviewed.state.live)
     if not is_quiet:
-        for line in _words(Counter(table["source"]), len(table)):
+        for line in [*_words(Counter(table["source"]), len(table)), *_undecided_words(undecided(reviewed))]:
             say(line)
     return running.settings_from(config.merge(kept, own, given), None, assignments or [])
 
@@ -86,3 +87,14 @@ def _words(counts: Counter[str], n_images: int) -> list[str]:
     lines = [f"{n_labelled} of {n_images} images carry a label now:"]
     lines += [f"  {counts[source]:>6}  {words}" for source, words in _WORDS.items() if counts[source]]
     return lines + ([f"Left out: {counts[REJECTED]} rejected"] if counts[REJECTED] else [])
+
+
+def _undecided_words(sizes: dict[str, int]) -> list[str]:
+    if not sizes:
+        return []
+    images, stay = count(sum(sizes.values()), "image"), "stays" if sum(sizes.values()) == 1 else "stay"
+    categories, them = ("a category", "it") if len(sizes) == 1 else (f"{len(sizes)} categories", "them")
+    return [
+        f"{images} in {categories} that you merged or split {stay} unlabelled ({quoted(list(sizes))}): name or approve "
+        f"{them} first if a new run is to learn from that."
+    ]

@@ -67,6 +67,18 @@ def decisions(reviewed: Reviewed) -> pd.DataFrame:
     return pd.DataFrame(columns | {"label": list(labels), "source": list(sources)}, dtype="object")
 
 
+def undecided(reviewed: Reviewed) -> dict[str, int]:
+    """Return the new categories that a person merged or split and left without name or approval: id and image count.
+
+    Counted are their images that get no label by this; a new run learns nothing from such a merge or split.
+    """
+    state, table = reviewed.state, decisions(reviewed)
+    made = {id_ for category in state.categories.values() for id_ in category.into}
+    without = table.loc[table["source"].isna(), "image_id"].map(lambda image: state.images[image].category)
+    counts = without[without.isin(made)].value_counts()
+    return {id_: int(counts[id_]) for id_ in sorted(counts.index) if state.categories[id_].kind == "new"}
+
+
 def _decision(state: State, placed: Placed, is_given: bool) -> tuple[str | None, str | None]:
     if placed.category is None:
         return None, REJECTED if placed.is_rejected else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import getpass
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
 
 import pandas as pd
 import torch
@@ -183,6 +183,28 @@ class Review:
             used |= set(edit.before.categories) | {str(edit.args.get("name", ""))}
         last = max((int(found[1]) for id_ in used if (found := _NUMBERED.fullmatch(id_))), default=0)
         return [f"new-{last + 1 + i:03d}" for i in range(n)]
+
+
+class EditBlock:
+    """What `with` opens for edits: it gives the review, and tells when the block has ended.
+
+    Args:
+        run: the run folder.
+        user: who edits; see `Review`.
+        on_end: called when the block ends, however it does.
+    """
+
+    def __init__(self, run: RunFolder, *, user: str | None, on_end: Callable[[], None]) -> None:
+        self._run, self._user, self._on_end = run, user, on_end
+
+    def __enter__(self) -> Review:
+        return Review(self._run, user=self._user)
+
+    def __exit__(self, *_: object) -> None:
+        self._on_end()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"'{name}' belongs into a block: with discovery.edit() as e: e.{name}(...)")
 
 
 def _account() -> str:
