@@ -222,7 +222,7 @@ def test_a_run_that_goes_on_from_another_has_no_whitened_features():
     started = resolve({"init_from": "a run"})
     assert started.whitened_features is None
     # Its heads are as wide as those of other methods, so that they can be taken over.
-    assert started.loss.n_hidden == resolve({"method": "simgcd"}).loss.n_hidden
+    assert started.loss.n_hidden == resolve({"method": "simgcd", "preset": "official"}).loss.n_hidden
     assert started.loss.entropy_memory == resolve({}).loss.entropy_memory
 
 
