@@ -4,7 +4,7 @@ import pytest
 
 from nngcd.bench.comparison import Row
 from nngcd.bench.grid import make_grid
-from nngcd.bench.tuning import choose, in_miniature, rank_correlation, read_candidates, tuning_variants
+from nngcd.bench.tuning import choose, in_miniature, not_told_apart, rank_correlation, read_candidates, tuning_variants
 from nngcd.core.errors import ConfigError
 from nngcd.methods import nngcd, simgcd
 from nngcd.settings import flat_settings
@@ -34,6 +34,17 @@ def test_a_candidate_that_failed_in_a_hard_fold_does_not_win_by_it():
     variants = tuning_variants(["simgcd"], {"a": {}, "b": {}}, None)
     assert choose(variants, rows(simgcd_a=[70, 40], simgcd_b=[69]), {})[0].candidate == "a"
     assert choose(variants, rows(simgcd_a=[69], simgcd_b=[70, 40]), {})[0].candidate == "b"
+
+
+def test_what_is_behind_by_less_than_the_error_of_the_difference_is_not_told_apart():
+    """Against a, fold by fold: b +1, -2, -2 (mean -1, error 1), c -3, -2, -1 (mean -2, error 0.58)."""
+    variants = tuning_variants(["simgcd", "nngcd"], {"a": {}, "b": {}, "c": {}}, None)
+    hidden = rows(simgcd_a=[50, 60, 70], simgcd_b=[51, 58, 68], simgcd_c=[47, 58, 69], nngcd_a=[50, 60, 70])
+    (chosen, alone) = choose(variants, hidden, {})
+    assert not_told_apart(chosen, hidden) == ["b (-1.0, standard error 1.0)"]
+    assert not_told_apart(alone, hidden) == []
+    one_fold = rows(simgcd_a=[50], simgcd_b=[50])
+    assert not_told_apart(chosen, one_fold) == []
 
 
 def test_the_rank_correlation_by_hand():

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from statistics import mean
+from statistics import mean, stdev
 from typing import Any
 
 from scipy.stats import spearmanr
@@ -107,6 +107,23 @@ def choose(variants: Sequence[Variant], proxy: Mapping[str, Row], shared: Mappin
     ]
 
 
+def not_told_apart(choice: Choice, proxy: Mapping[str, Row]) -> list[str]:
+    """Return the method's candidates that hidden classes cannot tell from the chosen one, each with its difference.
+
+    Behind it by less than the standard error of the difference, fold by fold; one fold tells nothing of that.
+    """
+    chosen, found = proxy[f"{choice.method}-{choice.candidate}"].accuracy, []
+    for name, row in proxy.items():
+        candidate = name.removeprefix(f"{choice.method}-")
+        behind = [row.accuracy[fold] - chosen[fold] for fold in chosen if fold in row.accuracy]
+        if candidate in (name, choice.candidate) or len(behind) < 2:
+            continue
+        error = stdev(behind) / len(behind) ** 0.5
+        if -mean(behind) <= error:
+            found.append(f"{candidate} ({mean(behind):+.1f}, standard error {error:.1f})")
+    return found
+
+
 def rank_correlation(proxy: Mapping[str, Row], final: Mapping[str, Row]) -> float:
     """Return Spearman's correlation of the mean All on hidden classes and on the real task; nan below 3 candidates."""
     names = [name for name in proxy if name in final]
@@ -134,6 +151,10 @@ def tuning_report(
             cells += [final[name].cell(part) if name in final else "-" for part in PARTS]
         lines.append([f"{name} (chosen)" if name in chosen else name, *cells])
     notes = [protocol]
+    for choice in choices:
+        if others := not_told_apart(choice, proxy):
+            told = f"hidden classes cannot tell {choice.candidate} from {', '.join(others)}"
+            notes.append(f"{choice.method}: {told}. More folds (--seeds) may.")
     if final:
         notes.append(
             f"Rank correlation (Spearman) of hidden and real All over {len(set(proxy) & set(final))} candidates: "
