@@ -247,6 +247,36 @@ def _(root):
     table(root, rows().replace("img/", "pictures/"))
 
 
+@case("D15 labels whose file names lack the folder", "D15  1 of 1 row point", "did you mean 'owl/only.png'?",
+      "Not ready", "when the table's file names are right", code=3, flags=["--labels", "data/labels.csv"])  # fmt: skip
+def _(root):
+    folder(root)
+    put(root / "owl" / "only.png", pixels(1))
+    (root / "labels.csv").write_text("file_name,label\nonly.png,A\n")
+
+
+@case("D15 a third of few labels is missing", "D15  1 of 3 rows", "2 files are called so, first 'crow/0.png'",
+      "Not ready", "--allow-bad 0.34", code=3, flags=["--labels", "data/labels.csv"])  # fmt: skip
+def _(root):
+    folder(root, n_unlabelled=0)
+    (root / "labels.csv").write_text("file_name,label\n0.png,A\nowl/0.png,A\ncrow/0.png,B\n")
+
+
+@case("D15 few labels, allowed", "D15  1 of 3 rows", "Ready", flags=["--labels", "data/labels.csv", "--allow-bad", "0.34"],
+      expect={"n_labelled": 2, "n_images": 10})  # fmt: skip
+def _(root):
+    folder(root, n_unlabelled=0)
+    (root / "labels.csv").write_text("file_name,label\n0.png,A\nowl/0.png,A\ncrow/0.png,B\n")
+
+
+@case("D16 folder names beside a table", "D16  9 images in folders are not in the table, first 'crow/0.png'",
+      "the names of folders are none", "Ready", flags=["--labels", "data/labels.csv"],
+      expect={"categories": {"A": 1}})  # fmt: skip
+def _(root):
+    folder(root)
+    (root / "labels.csv").write_text("file_name,label\nowl/0.png,A\n")
+
+
 @case("D16 images that are not in the table", "D16  2 images in the folder that the table does not list",
       "--rest unlabelled", data="data/labels.csv", expect={"n_images": 12})  # fmt: skip
 def _(root):

@@ -122,7 +122,7 @@ def test_missing_files_are_listed_and_too_many_stop(write, tmp_path, save_image)
         ("gone.png", "D15", "missing (line 22)")
     ]
     assert len(split) == 20
-    with pytest.raises(DataError, match=r"D15: 3 of 23 images.*'gone1.png': missing \(line 22\).*--root"):
+    with pytest.raises(DataError, match=r"D15: 3 of 23 rows of the table.*'gone1.png': missing \(line 22\).*--root"):
         load(write(text + "gone1.png,\ngone2.png,\ngone3.png,owl\n"))
 
 

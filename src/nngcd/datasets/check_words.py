@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from typing import TYPE_CHECKING
 
@@ -62,11 +63,12 @@ def _way_out(report: Report, stops: list[Finding], command: str) -> str:
     first = stops[0] if stops else None
     if first is not None and first.code == "D08":
         return f"{command} {first.flags.split(' or ')[0]}   (or {first.flags.split(' or ')[1]})"
+    if first is not None and first.code == "D15" and first.share == 1:
+        return f"when the table's file names are right:  {command}"
     if not report.n_images:
         return f"no image can be read; when there are some:  {command}"
     if first is not None and first.code in ("D03", "D15", "D20"):
-        n_bad = sum(len(finding.files) for finding in stops if finding.code == first.code)
-        share = -(-100 * n_bad // max(report.n_images + n_bad, 1)) / 100
+        share = math.ceil(round(100 * first.share, 6)) / 100
         return f"repair or remove the files, or go on without them:  {command} --allow-bad {share}"
     return f"when that is done:  {command}"
 

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from nngcd.datasets.file_tree import LEAVES
 from nngcd.datasets.findings import Finding, Seen, count, quoted, those
 from nngcd.datasets.folder import endings
+from nngcd.datasets.image_files import is_too_many
 from nngcd.datasets.split import Problem
 
 TINY_SIDE, EXTREME_RATIO = 16, 20
@@ -22,7 +23,7 @@ _MODE_WORDS = {"L": "greyscale", "1": "black and white", "P": "palette", "RGBA":
 
 def about_files(seen: Seen) -> Iterator[Finding]:
     """Give what there is to say about files and the images in them."""
-    for maker in (_unreadable, _left_out, _shapes, _modes, _extensions):
+    for maker in (_unreadable, _missing, _left_out, _shapes, _modes, _extensions):
         yield from maker(seen)
 
 
@@ -36,14 +37,15 @@ def _unreadable(seen: Seen) -> Iterator[Finding]:
             continue
         reasons = Counter(problem.reason for problem in files)
         why = ", ".join(f"{reason} ({number:,})" for reason, number in reasons.most_common(5))
-        is_too_many = len(bad) > seen.reading.allow_bad * n_files or len(bad) == n_files
+        stops = is_too_many(len(bad), n_files, seen.reading.allow_bad)
         yield Finding(
             code=code,
-            severity="stop" if is_too_many else "warning",
+            severity="stop" if stops else "warning",
             what=f"{count(len(files), 'file')} {what if len(files) > 1 else _singular(what)}: {why}",
-            effect=f"more than {seen.reading.allow_bad:.0%} stops a fit" if is_too_many else "left out",
+            effect=f"more than {seen.reading.allow_bad:.0%} stops a fit" if stops else "left out",
             flags="--max-pixels 2e9 (if you trust the source)" if code == "D20" else "",
             files=files,
+            share=len(bad) / n_files,
         )
 
 
@@ -51,21 +53,25 @@ def _singular(verb: str) -> str:
     return verb.replace("are ", "is ").replace("have ", "has ")
 
 
-def _left_out(seen: Seen) -> Iterator[Finding]:
+def _missing(seen: Seen) -> Iterator[Finding]:
     listed = seen.listed
     if missing := tuple(problem for problem in listed.missing if problem.code == "D15"):
-        n_rows = len(listed.file_names) + len(listed.missing)
-        is_too_many = len(listed.missing) > seen.reading.allow_bad * n_rows
-        first = missing[0]
+        first, n_missing = missing[0], len(listed.missing)
+        stops = is_too_many(n_missing, listed.n_rows, seen.reading.allow_bad)
         yield Finding(
             code="D15",
-            severity="stop" if is_too_many else "warning",
-            what=f"{len(missing):,} of {count(n_rows, 'row')} point to missing files, first '{first.file_name}', "
-            f"{first.reason}",
+            severity="stop" if stops else "warning",
+            what=f"{len(missing):,} of {count(listed.n_rows, 'row')} point to missing files, first "
+            f"'{first.file_name}', {first.reason}",
             effect=f"paths are relative to '{listed.folder}'",
-            flags="--root FOLDER",
+            flags="--root FOLDER" if seen.reading.image_root is None else "",
             files=missing,
+            share=n_missing / listed.n_rows,
         )
+
+
+def _left_out(seen: Seen) -> Iterator[Finding]:
+    listed = seen.listed
     links = tuple(problem for problem in (*listed.problems, *listed.missing) if problem.code == "D19")
     if links:
         n_leaving = sum(problem.reason.startswith(LEAVES) for problem in links)

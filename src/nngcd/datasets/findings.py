@@ -31,6 +31,7 @@ class Finding:
         effect: what `nngcd fit` does about it.
         flags: what to add to the command to change that.
         files: the files concerned.
+        share: of the files or rows that is bad, where a larger one than allowed stops a fit.
     """
 
     code: str
@@ -39,6 +40,7 @@ class Finding:
     effect: str
     flags: str = ""
     files: tuple[Problem, ...] = ()
+    share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def find(root: Path | None, reading: Config = DEFAULT, *, use_labels: bool = Tru
         raise _no_images(root, ignored)
     if ignored:
         _LOG.info("%d files in %s are not images and were left out", len(ignored), root)
-    labels = [_label_of(name, reading.label_level) if use_labels else None for name in file_names]
+    labels = [label_of(name, reading.label_level) if use_labels else None for name in file_names]
     return Listed(
         name=root.resolve().name,
         folder=root,
@@ -95,7 +95,8 @@ def _may_be_image(root: Path, file_name: str) -> bool:
     return suffix in EXTENSIONS or (not suffix and unreadable_reason(root / file_name) not in NOT_AN_IMAGE)
 
 
-def _label_of(file_name: str, level: int) -> str | None:
+def label_of(file_name: str, level: int) -> str | None:
+    """Return the category that the folders of an image name, None where it lies loose or among the unlabelled."""
     folders = PurePosixPath(file_name).parts[:-1]
     if len(folders) < level or any(name.casefold() in UNLABELLED_FOLDERS for name in folders[:level]):
         return None

@@ -167,22 +167,33 @@ def readable_of(
 
 
 def refuse_if_many(
-    problems: Sequence[Problem], *, n_files: int, allow_bad: float, hint: str = "", flag: str = ALLOW_BAD_SETTING
+    problems: Sequence[Problem],
+    *,
+    n_files: int,
+    allow_bad: float,
+    what: str = "images",
+    hint: str = "",
+    flag: str = ALLOW_BAD_SETTING,
 ) -> None:
     """Raise `DataError` when more than the allowed share of the files is bad, naming the first three.
 
     One bad file never stops a run; many mean that something is wrong with the data as a whole.
     """
     n_bad = len(problems)
-    if n_bad == 0 or (n_bad <= allow_bad * n_files and n_bad < n_files):
+    if not is_too_many(n_bad, n_files, allow_bad):
         return
     first = "; ".join(f"'{problem.file_name}': {problem.reason}" for problem in problems[:3])
     share = math.ceil(100 * n_bad / n_files) / 100
     way_out = "None is left." if n_bad == n_files else f"Repair or remove them, or go on without them: {flag}{share}."
     raise DataError(
-        f"{problems[0].code}: {n_bad:,} of {n_files:,} images cannot be used, more than the allowed {allow_bad:.0%}. "
+        f"{problems[0].code}: {n_bad:,} of {n_files:,} {what} cannot be used, more than the allowed {allow_bad:.0%}. "
         f"First: {first}. {hint}{way_out}"
     )
+
+
+def is_too_many(n_bad: int, n_files: int, allow_bad: float) -> bool:
+    """Return whether more than the allowed share of the files is bad, or all of them are."""
+    return n_bad > 0 and (n_bad > allow_bad * n_files or n_bad == n_files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ class Listed:
         groups: (n) carried through from a table.
         problems: what is left out already: links, names, empty folders.
         missing: files that a table lists and that are not there.
+        n_rows: rows of that table, missing files included; 0 without a table.
         ignored: files that are not images.
         not_listed: images in the folder that the table does not list and that are left out.
         notes: what else the user should know, each with its code.
@@ -55,6 +56,7 @@ class Listed:
     groups: Sequence[str | None] | None = None
     problems: Sequence[Problem] = ()
     missing: Sequence[Problem] = ()
+    n_rows: int = 0
     ignored: Sequence[str] = ()
     not_listed: Sequence[str] = ()
     notes: Sequence[str] = ()
@@ -88,8 +90,11 @@ def read(
     warn_of_alike(names)
     for note in listed.notes:
         warnings.warn(note, NngcdWarning, stacklevel=3)
-    n_listed = len(listed.file_names) + len(listed.missing)
-    refuse_if_many(listed.missing, n_files=n_listed, allow_bad=reading.allow_bad, hint=listed.hint, flag=ALLOW_BAD_FLAG)
+    # Of the table's rows, not of all images: a short table of labels would never reach the limit.
+    refuse_if_many(
+        listed.missing, n_files=listed.n_rows, allow_bad=reading.allow_bad,
+        what="rows of the table", hint=listed.hint, flag=ALLOW_BAD_FLAG,
+    )  # fmt: skip
     if checks is None:
         checks = check_files(listed.folder, listed.file_names, decoding=reading.decoding, on_progress=on_progress)
     readable = readable_of(

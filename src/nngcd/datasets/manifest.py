@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from nngcd.core.errors import DataError
 from nngcd.datasets.file_tree import FileTree, no_such_path, walk
-from nngcd.datasets.folder import images_among
+from nngcd.datasets.folder import images_among, label_of
 from nngcd.datasets.image_files import Progress
 from nngcd.datasets.labels import is_number
 from nngcd.datasets.listed import Listed, read
@@ -58,9 +59,9 @@ def find(root: Path | None, reading: Config = DEFAULT, *, use_labels: bool = Tru
     rows = read_rows(root, reading.column_of)
     labels = _label_names([row.label if use_labels else None for row in rows])
     folder = root.parent if reading.image_root is None else Path(reading.image_root)
-    places, file_names, missing = _find_files(folder, rows, follow_links=reading.follow_links)
     is_rest_used = reading.rest == "unlabelled"
     tree = walk(folder, follow_links=reading.follow_links) if is_rest_used or wants_rest else FileTree()
+    places, file_names, missing = _find_files(folder, rows, tree, follow_links=reading.follow_links)
     rest = sorted(set(images_among(folder, tree.file_names)[0]) - set(file_names))
     n_more = len(rest) if is_rest_used else 0
     nothing = [None] * n_more
@@ -74,9 +75,21 @@ def find(root: Path | None, reading: Config = DEFAULT, *, use_labels: bool = Tru
         groups=[*(rows[place].group for place in places), *nothing],
         problems=tree.problems if is_rest_used else (),
         missing=missing,
+        n_rows=len(rows),
         not_listed=rest[n_more:],
-        hint=f"Paths are relative to '{folder}'; change that with --root FOLDER. ",
+        notes=_note_on_folders(rest[:n_more]) if use_labels else (),
+        hint=f"Paths are relative to '{folder}'"
+        + ("; change that with --root FOLDER. " if reading.image_root is None else ". "),
     )
+
+
+def _note_on_folders(unlisted: Sequence[str]) -> list[str]:
+    """Say that folder names are no labels here, where without a table they would be."""
+    names = [name for name in unlisted if label_of(name, level=1) is not None]
+    return [
+        f"D16: {len(names):,} images in folders are not in the table, first '{names[0]}'; they are unlabelled: beside "
+        f"a table of labels the names of folders are none"
+    ] if names else []  # fmt: skip
 
 
 def _label_names(texts: Sequence[str | None]) -> list[str | None]:
@@ -90,22 +103,35 @@ def _is_no_label(number: float) -> bool:
     return math.isnan(number) or number == -1
 
 
-def _find_files(folder: Path, rows: Sequence[Row], *, follow_links: bool) -> tuple[list[int], list[str], list[Problem]]:
+def _find_files(
+    folder: Path, rows: Sequence[Row], tree: FileTree, *, follow_links: bool
+) -> tuple[list[int], list[str], list[Problem]]:
     """Return which rows have a file inside the folder, its name as it is on disk, and the problems of the others."""
     if not folder.is_dir():
         raise no_such_path(folder, expected="folder")
     real_folder = folder.resolve()
+    by_last_name: dict[str, list[str]] = defaultdict(list)
+    for name in tree.file_names:
+        by_last_name[PurePosixPath(name).name].append(name)
     found: dict[int, str] = {}
     problems: list[Problem] = []
     for index, row in enumerate(rows):
         name = _on_disk(folder, row.file_name)
         if name is None:
-            problems.append(Problem(row.file_name, "D15", f"missing (line {row.line})"))
+            near = _near(by_last_name.get(PurePosixPath(row.file_name).name, []))
+            problems.append(Problem(row.file_name, "D15", f"missing (line {row.line}{near})"))
         elif not follow_links and not (folder / name).resolve().is_relative_to(real_folder):
             problems.append(Problem(row.file_name, "D19", f"link leaves the folder (line {row.line})"))
         else:
             found[index] = name
     return list(found), list(found.values()), problems
+
+
+def _near(same_name: Sequence[str]) -> str:
+    """Return which file may be meant by a path that leads nowhere: one of the same name in another folder."""
+    if len(same_name) == 1:
+        return f"; did you mean '{same_name[0]}'?"
+    return f"; {len(same_name):,} files are called so, first '{same_name[0]}'" if same_name else ""
 
 
 def _on_disk(folder: Path, file_name: str) -> str | None:
