@@ -148,7 +148,7 @@ def test_settings_survive_being_written():
     [
         ({"preset": "offical"}, r"preset = 'offical'.*Did you mean 'official'"),
         ({"effort": "fast"}, r"effort = 'fast'.*quick, normal, full"),
-        ({"loss": {"entropy": 1}}, r"entropy = 1: no such setting. Did you mean 'entropy_weight'"),
+        ({"loss": {"entropy": 1}}, r"loss\.entropy = 1: no such setting. Did you mean 'entropy_weight'"),
         ({"loss": 3}, "is a group of settings"),
         ({"training": {"epoch": 1}}, r"training.epoch = 1.*Did you mean 'epochs'"),
         ({"k": 0}, "k = 0"),

@@ -116,10 +116,14 @@ class Settings:
         if self.k is None or self.k == "auto":
             return None
         ends = str(self.k).split("..")
-        numbers = [int(text) if text.isdecimal() else 0 for text in (ends[0], ends[-1])]
-        if len(ends) > 2 or not 1 <= numbers[0] <= numbers[1]:
+        if len(ends) > 2 or not all(text.removeprefix("-").isdecimal() for text in ends):
             raise ConfigError("k", self.k, "must be a number, auto, or a range such as 20..60")
-        return numbers[0], numbers[1]
+        first, last = int(ends[0]), int(ends[-1])
+        if first < 1:
+            raise ConfigError("k", self.k, "must be at least 1")
+        if first > last:
+            raise ConfigError("k", self.k, "the first number must be the smaller")
+        return first, last
 
 
 def resolve(values: config.Values) -> Settings:
@@ -140,7 +144,7 @@ def resolve(values: config.Values) -> Settings:
         preset = {name: value for name, value in preset.items() if name not in OF_THE_BACKBONE}
     # The settings of a whole run are what they were, also when a newer version recommends something else.
     merged = config.merge(chosen) if values.keys() >= OF_A_RUN else config.merge(preset, chosen)
-    loss = config.build(method_config, _group(merged.pop("loss", None)))
+    loss = config.build(method_config, _group(merged.pop("loss", None)), group="loss")
     return dataclasses.replace(config.build(Settings, merged), loss=loss)
 
 

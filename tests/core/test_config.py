@@ -65,6 +65,14 @@ def test_assignments_are_nested_and_typed():
     assert parsed == {"a": {"b": 3, "c": True}, "name": "x=y"}
 
 
+def test_settings_of_a_group_are_named_in_full():
+    from nngcd.methods.nngcd import Config
+
+    for wrong in ({"entropy_weight": -1}, {"entropy_weight": "x"}, {"entropy_weigth": 1}):
+        with pytest.raises(ConfigError, match=rf"^loss\.{next(iter(wrong))} = "):
+            config.build(Config, wrong, group="loss")
+
+
 @pytest.mark.parametrize("text", ["nothing", "=3", "a=[1"])
 def test_a_bad_assignment_is_refused(text):
     with pytest.raises(ConfigError):
@@ -82,6 +90,13 @@ def test_yaml_files(tmp_path):
     assert config.read_yaml(path) == {"a": 1}
     path.write_text("- 1\n")
     with pytest.raises(ConfigError, match="name: value"):
+        config.read_yaml(path)
+    path.write_text("a: 1\ndata: [secret\nb: 2\n")
+    with pytest.raises(ConfigError, match=r"c\.yaml': is damaged \(line 3 is not valid YAML\).*from a copy") as refused:
+        config.read_yaml(path)
+    assert "secret" not in str(refused.value)
+    path.write_text("a: \x00\n")
+    with pytest.raises(ConfigError, match=r"is damaged \(not valid YAML\)"):
         config.read_yaml(path)
     with pytest.raises(ConfigError, match="No such file"):
         config.read_yaml(tmp_path / "absent.yaml")

@@ -22,12 +22,24 @@ Values = dict[str, Any]
 Settings = TypeVar("Settings")
 
 
-def build(cls: type[Settings], values: Mapping[str, Any]) -> Settings:
+def build(cls: type[Settings], values: Mapping[str, Any], *, group: str = "") -> Settings:
     """Return a checked settings object from plain values, as read from YAML or flags.
+
+    Args:
+        cls: the class.
+        values: by name.
+        group: what the user writes before each name, such as `loss`, so that errors name settings in full.
 
     Raises:
         ConfigError: an unknown name (the neighbours are listed) or a value of the wrong kind.
     """
+    try:
+        return _built(cls, values)
+    except ConfigError as error:
+        raise (error.within(group) if group else error) from None
+
+
+def _built(cls: type[Settings], values: Mapping[str, Any]) -> Settings:
     check_names(cls, values)
     try:
         return TypeAdapter(cls).validate_python(dict(values))
@@ -85,7 +97,10 @@ def parse_assignments(assignments: Iterable[str]) -> Values:
         path, equals, text = assignment.partition("=")
         if not equals or not path:
             raise ConfigError("--set", assignment, "expected NAME=VALUE, for example training.epochs=30")
-        value: Any = _yaml(text, source=f"--set {path}")
+        try:
+            value: Any = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"--set {path}", text[:80], f"is not valid YAML ({error.__class__.__name__})") from None
         for part in reversed(path.split(".")):
             value = {part: value}
         values = merge(values, value)
@@ -98,14 +113,17 @@ def read_yaml(path: Path) -> Values:
     Raises:
         ConfigError: the file is missing or does not hold a mapping.
     """
+    way_out = "Correct it, or restore it from a copy; a run can also be repeated with `nngcd fit`"
     try:
-        values = _yaml(path.read_text(encoding="utf-8"), source=str(path))
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError("config file", str(path), error.strerror or "cannot be read") from None
     except UnicodeDecodeError:
-        raise ConfigError("config file", str(path), "is not UTF-8 text") from None
+        raise ConfigError("config file", str(path), f"is not UTF-8 text. {way_out}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError("config file", str(path), f"is damaged ({_where(error)}). {way_out}") from None
     if not isinstance(values, dict):
-        raise ConfigError("config file", str(path), "must hold 'name: value' lines")
+        raise ConfigError("config file", str(path), f"must hold 'name: value' lines. {way_out}")
     return values
 
 
@@ -134,8 +152,6 @@ def _field_types(cls: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
-def _yaml(text: str, *, source: str) -> Any:  # noqa: ANN401 (YAML holds anything)
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(source, text[:80], f"is not valid YAML ({error.__class__.__name__})") from None
+def _where(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return "not valid YAML" if mark is None else f"line {mark.line + 1} is not valid YAML"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
 
 class UserError(Exception):
@@ -17,7 +18,11 @@ class ConfigError(UserError):
 
     def __init__(self, name: str, value: object, reason: str) -> None:
         super().__init__(f"{name} = {value!r}: {reason}")
-        self.name = name
+        self.name, self.value, self.reason = name, value, reason
+
+    def within(self, group: str) -> ConfigError:
+        """Return the same error under the setting's full name, for example `loss.entropy_weight`."""
+        return ConfigError(f"{group}.{self.name}", self.value, self.reason)
 
 
 class DataError(UserError):
@@ -52,3 +57,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ` Did you mean 'x'?`, or an empty string when nothing known resembles the name."""
     close = get_close_matches(name, list(known), n=1)
     return f" Did you mean '{close[0]}'?" if close else ""
+
+
+def did_you_mean_path(path: Path, is_wanted: Callable[[Path], bool]) -> str:
+    """Return ` Did you mean 'folder/x'?` for what lies beside a path that leads nowhere and is of the wanted kind."""
+    try:
+        beside = {sibling.name: sibling for sibling in sorted(path.parent.iterdir()) if is_wanted(sibling)}
+    except OSError:
+        return ""
+    # By the last name alone: of two long paths in one folder most letters are the same.
+    close = get_close_matches(path.name, [name for name in beside if not name.startswith(".")], n=1)
+    return f" Did you mean '{beside[close[0]]}'?" if close else ""
