@@ -262,7 +262,8 @@ def _(root):
     (root / "labels.csv").write_text("file_name,label\n0.png,A\nowl/0.png,A\ncrow/0.png,B\n")
 
 
-@case("D15 few labels, allowed", "D15  1 of 3 rows", "Ready", flags=["--labels", "data/labels.csv", "--allow-bad", "0.34"],
+@case("D15 few labels, allowed", "D15  1 of 3 rows", "Ready",
+      flags=["--labels", "data/labels.csv", "--allow-bad", "0.34"],
       expect={"n_labelled": 2, "n_images": 10})  # fmt: skip
 def _(root):
     folder(root, n_unlabelled=0)
@@ -434,6 +435,21 @@ def _(root):
     folder(root)
     for name in (".DS_Store", "Thumbs.db", "owl/._0.png", "@eaDir/0.png"):
         put(root / name, b"x")
+
+
+@case("D28 a hidden folder", "D28  3 images in hidden folders are left out: '..hid', 'owl/.more'", "rename", "Ready",
+      expect={"n_images": 18, "n_files": 18})  # fmt: skip
+def _(root):
+    folder(root)
+    for name in ("..hid/a.png", "..hid/deep/b.png", "owl/.more/c.jpg"):
+        put(root / name, pixels(1))
+    for name in ("..hid/._a.png", "..hid/notes.txt", ".git/x", "@eaDir/0.png", ".AppleDouble/0.png"):
+        put(root / name, b"x")
+
+
+@case("D28 only a hidden folder", "D02: no images", "D28: 1 image in hidden folders is left out: '.all'", code=3)
+def _(root):
+    put(root / ".all" / "a.png", pixels(1))
 
 
 @case("D28 other files", "D28  1 other file: 1 .txt", "Ready", expect={"n_images": 18, "n_files": 19})
@@ -613,6 +629,36 @@ def test_arrays_with_few_labels_get_the_same_notes_as_files(nngcd, tmp_path, lab
     np.savez(tmp_path / "mine.npz", X=np.random.default_rng(0).normal(size=(9, 4)), y=np.array(labels))
     _, out, _ = nngcd("check", tmp_path / "mine.npz")
     assert code in out
+
+
+@pytest.mark.parametrize("command", ["check", "fit", "estimate-k"])
+def test_d06_every_command_says_how_to_try_the_method_on_labels_alone(nngcd, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    np.savez("mine.npz", X=np.random.default_rng(0).normal(size=(9, 4)), y=np.arange(9) % 3)
+    code, out, err = nngcd(command, "mine.npz")
+    assert code == 3
+    assert "D06: all 9 images are labelled; nothing to sort." in words(out + err)
+    assert "--set reading.hide_classes=0.5" in words(out + err)
+
+
+@pytest.mark.filterwarnings("always::nngcd.core.errors.NngcdWarning")
+def test_an_array_that_is_misnamed_is_pointed_out(nngcd, tmp_path):
+    np.savez(tmp_path / "x2.npz", X=np.random.default_rng(0).normal(size=(9, 4)), z=np.arange(9) % 3)
+    code, _, err = nngcd("check", tmp_path / "x2.npz")
+    assert code == 0
+    assert "D05: there is no array 'y'" in words(err) and "also found: z" in words(err)
+
+
+def test_what_is_proposed_for_a_wrong_path_is_of_the_kind_that_is_wanted(nngcd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder(tmp_path / "data", names=())
+    (tmp_path / "lables").mkdir()
+    code, _, err = nngcd("fit", "data", "--labels", "labels.csv")
+    assert (code, "D01: no table" in err, "Did you mean" in err) == (2, True, False)
+    (tmp_path / "label.csv").touch()
+    assert "Did you mean" in (err := nngcd("fit", "data", "--labels", "labels.csv")[2]) and "label.csv'?" in err
+    (tmp_path / "notes.txt").touch()
+    assert "Did you mean" not in nngcd("fit", "notes")[2]
 
 
 def test_nothing_is_written_among_the_images(nngcd, tmp_path):

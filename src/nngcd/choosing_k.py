@@ -12,6 +12,7 @@ from torch import Tensor
 from nngcd.clustering.estimate_k import KEstimate, Method, estimate_k
 from nngcd.core.errors import ConfigError, DataError, NngcdWarning
 from nngcd.core.progress import Counted, Progress
+from nngcd.datasets.labels import NOTHING_TO_SORT
 from nngcd.datasets.split import Split
 from nngcd.settings import Settings
 
@@ -27,7 +28,7 @@ def given_k(split: Split, settings: Settings) -> int | None:
         UserError: there is nothing to sort, or K or its range cannot be.
     """
     if split.n_unlabelled == 0:
-        raise DataError(f"D06: all {len(split):,} images are labelled; nothing to sort. Add images without a label.")
+        raise DataError(f"D06: all {len(split):,} images are labelled; {NOTHING_TO_SORT}")
     if split.n_labelled == 0:
         text = "D05: no labels: grouping only. Accuracy cannot be measured; naming a few categories helps a lot."
         warnings.warn(text, NngcdWarning, stacklevel=2)

@@ -64,7 +64,7 @@ def test_added_once_a_benchmark_is_fitted_evaluated_and_resumed_by_name(nngcd, c
 
     cifar.rename(tmp_path / "moved")
     code, _, err = nngcd("evaluate", "run")
-    assert (code, "no longer a folder" in words(err)) == (3, True)
+    assert (code, "no longer a folder" in words(err)) == (2, True)
     code, out, _ = nngcd("data", "add", "cifar10", tmp_path / "moved", "--quiet")
     assert (code, f"(was {cifar})" in words(out)) == (0, True)
     assert nngcd("evaluate", "run", "--json")[0] == 0
@@ -138,8 +138,8 @@ def test_a_whole_copy_is_right_and_absent_test_images_are_no_fault(nngcd, cifar,
         (["data", "verify", "cubb"], 2, "no benchmark 'cubb'. Did you mean 'cub'?"),
         (["fit", "cubb"], 2, "Did you mean 'cub'?"),
         (["data", "add", "digits", "."], 2, "comes with nngcd"),
-        (["data", "add", "cub", "nowhere"], 3, "no CUB-200-2011 in 'nowhere', which is not a folder"),
-        (["data", "add", "cub", "file.txt"], 3, "no CUB-200-2011 in 'file.txt', which is not a folder"),
+        (["data", "add", "cub", "nowhere"], 2, "no CUB-200-2011 in 'nowhere', which is not a folder"),
+        (["data", "add", "cub", "file.txt"], 2, "no CUB-200-2011 in 'file.txt', which is not a folder"),
         (["data", "add", "cub", "."], 3, "which holds something else. Expected images.txt"),
         (["data", "verify", "cub"], 3, "nngcd data verify cub ROOT"),
         (["fit", "cub"], 3, "nngcd data add cub ROOT"),

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from nngcd.core.errors import DataError, ResourceError
+from nngcd.core.errors import DataError, NoSuchDataError, ResourceError
 from nngcd.core.run_folder import RunFolder
 
 
@@ -29,8 +29,13 @@ def test_the_readme_names_every_file_a_run_writes(tmp_path):
 
 
 def test_opening_something_else_is_refused(tmp_path):
-    with pytest.raises(DataError, match="does not exist"):
+    with pytest.raises(NoSuchDataError, match=r"absent does not exist\. `nngcd fit` prints"):
         RunFolder.open(tmp_path / "absent")
+    first = RunFolder.create(tmp_path / "runs" / "first")
+    first.config.touch()
+    (tmp_path / "runs" / "frist2").mkdir()
+    with pytest.raises(NoSuchDataError, match=r"frist does not exist\. Did you mean '.*runs.first'\?"):
+        RunFolder.open(tmp_path / "runs" / "frist")
     with pytest.raises(DataError, match=r"holds no config\.yaml"):
         RunFolder.open(tmp_path)
     (tmp_path / "report.html").write_text("")

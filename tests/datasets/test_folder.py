@@ -84,10 +84,16 @@ def test_labels_can_be_left_aside_even_unclear_ones(tmp_path, save_image):
 
 def test_hidden_files_are_ignored_quietly(birds, save_image):
     save_image(birds / "owl" / "._a.png")
-    save_image(birds / ".cache" / "a.png")
+    save_image(birds / "@eaDir" / "a.png")
     (birds / "owl" / "Thumbs.db").write_bytes(b"x")
     split, _ = load(birds)
     assert (len(split), split.problems) == (6, ())
+
+
+def test_images_in_hidden_folders_are_left_out_with_a_note(birds, save_image):
+    save_image(birds / "..hid" / "a.png")
+    with pytest.warns(NngcdWarning, match=r"D28: 1 image in hidden folders is left out: '\.\.hid'"):
+        assert len(load(birds)[0]) == 6
 
 
 def test_empty_category_folders_are_skipped_and_listed(birds):

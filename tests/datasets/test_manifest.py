@@ -149,7 +149,8 @@ def test_the_same_row_twice_is_kept_once(write):
     [
         ("Bild;Klasse\na.png;owl\n", r"D17: no column 'file_name' and 'label' in .*\(found: Bild, Klasse\)"),
         ("file_name,Klasse\na.png,owl\n", "no column 'label'"),
-        ("", "D17: no column"),
+        ("", "D17: .* is empty"),
+        ("\ufeff\n", "D17: .* is empty"),
         ("file_name,label\n", "D02: .* lists no images"),
         ("file_name,label\nimg/a.png,owl\nimg/b.png,big, owl\n", "D17: line 3 .* has 3 fields"),
         ("file_name,label\n,owl\n", "D17: line 2 has no file_name"),
@@ -171,7 +172,7 @@ def test_other_files_are_refused(write, tmp_path):
         load(write("", name="labels.xlsx"))
     with pytest.raises(DataError, match="not UTF-8"):
         load(write("file_name,label\nimg/a.png,Häher\n", encoding="latin-1"))
-    with pytest.raises(DataError, match=r"D01: no manifest .*Did you mean '.*labels.csv'"):
+    with pytest.raises(DataError, match=r"D01: no table .*Did you mean '.*labels.csv'"):
         load(tmp_path / "labls.csv")
     with pytest.raises(DataError, match="D01"):
         load(None)

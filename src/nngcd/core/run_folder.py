@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nngcd.core.errors import ConfigError, DataError, ResourceError
+from nngcd.core.errors import ConfigError, DataError, NoSuchDataError, ResourceError, did_you_mean_path
 from nngcd.core.files import read_json, write_text
 
 README = """This folder holds one run of nngcd (category discovery). It can be moved, copied or zipped.
@@ -85,12 +85,17 @@ class RunFolder:
         """Return an existing run folder.
 
         Raises:
-            DataError: the folder is not there or is no run folder.
+            NoSuchDataError: the folder is not there.
+            DataError: it is no run folder.
         """
-        if not (path / "config.yaml").is_file():
+        if path.is_dir() and not cls(path).config.is_file():
+            raise DataError(
+                f"{path} holds no config.yaml, so it is no run folder. `nngcd fit` prints the folder it wrote."
+            )
+        if not path.is_dir():
             what = "is no folder" if path.exists() else "does not exist"
-            what = "holds no config.yaml, so it is no run folder" if path.is_dir() else what
-            raise DataError(f"{path} {what}. `nngcd fit` prints the folder it wrote.")
+            hint = did_you_mean_path(path, lambda beside: cls(beside).config.is_file())
+            raise NoSuchDataError(f"{path} {what}.{hint} `nngcd fit` prints the folder it wrote.")
         return cls(path)
 
     config = property(lambda self: self.path / "config.yaml")

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from nngcd.core.components import component_names, find_component
 from nngcd.core.errors import ConfigError, DataError
+from nngcd.datasets.arrays import is_array_file
 from nngcd.datasets.benchmark import Request
 from nngcd.datasets.counts import Part
 from nngcd.datasets.decisions import with_decisions_of
 from nngcd.datasets.file_tree import no_such_path
 from nngcd.datasets.hiding import hide_classes
 from nngcd.datasets.image_files import Progress as ReadProgress
-from nngcd.datasets.manifest_rows import SPREADSHEET_EXTENSIONS, TABLE_EXTENSIONS
+from nngcd.datasets.manifest_rows import SPREADSHEET_EXTENSIONS, TABLE_EXTENSIONS, is_table
 from nngcd.datasets.places import place_of
 from nngcd.datasets.published import published_names
 from nngcd.datasets.reading import Config as ReadingConfig
@@ -143,4 +144,9 @@ def _recognise(data: str) -> tuple[str, Path | None]:
     names = component_names(__name__, "load")
     if data in names:
         return data, place_of(data)
-    raise no_such_path(path, expected="folder, table, .npz file or dataset", other_names=names)
+    kinds = "folder, table, .npz file or dataset"
+    raise no_such_path(path, expected=kinds, is_wanted=_can_be_opened, other_names=names)
+
+
+def _can_be_opened(path: Path) -> bool:
+    return path.is_dir() or is_table(path) or is_array_file(path)

@@ -60,14 +60,25 @@ def from_arrays(X: ArrayLike, y: ArrayLike | None = None, *, name: str = "arrays
     )
 
 
+def is_array_file(path: Path) -> bool:
+    """Return whether a path leads to an `.npz` file, by its name."""
+    return path.is_file() and path.suffix.lower() == ".npz"
+
+
 def _read(path: Path) -> tuple[NDArray[np.generic], NDArray[np.generic] | None]:
     if not path.is_file():
-        raise no_such_path(path, expected="file")
+        raise no_such_path(path, expected="file", is_wanted=is_array_file)
     try:
         # Pickled arrays can run code when loaded, so they are refused.
         with np.load(path, allow_pickle=False) as arrays:
             if "X" not in arrays:
                 raise DataError(f"D17: no array 'X' in '{path}' (found: {', '.join(arrays)}).")
+            others = [name for name in arrays if name not in ("X", "y")]
+            if others and "y" not in arrays:
+                text = (
+                    f"D05: there is no array 'y' in '{path}', so nothing is labelled; also found: {', '.join(others)}."
+                )
+                warnings.warn(text, NngcdWarning, stacklevel=4)
             return arrays["X"], arrays["y"] if "y" in arrays else None
     except (ValueError, OSError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise DataError(

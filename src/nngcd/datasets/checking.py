@@ -20,7 +20,7 @@ from nngcd.datasets.file_findings import about_files
 from nngcd.datasets.findings import Finding, Seen
 from nngcd.datasets.image_files import FileCheck, Progress, check_files
 from nngcd.datasets.label_findings import about_labels, about_sizes
-from nngcd.datasets.labels import find_contradictions, unclear_names
+from nngcd.datasets.labels import NOTHING_TO_SORT, find_contradictions, unclear_names
 from nngcd.datasets.listed import Listed, read, settled_names
 from nngcd.datasets.reading import Config
 from nngcd.datasets.split import Problem, Split
@@ -135,9 +135,7 @@ def check_data(
     """
     name, root, reading = locate(data, dataset, reading)
     if name not in ("folder", "manifest"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return check_split(open_dataset(data, dataset=dataset, reading=reading, on_progress=on_progress)[0], data)
+        return check_split(open_dataset(data, dataset=dataset, reading=reading, on_progress=on_progress)[0], data)
     found = folder.find(root, reading) if name == "folder" else manifest.find(root, reading, wants_rest=True)
     checks = check_files(found.folder, found.file_names, decoding=reading.decoding, on_progress=on_progress)
     return check_listed(found, reading, checks, data=data)
@@ -205,7 +203,7 @@ def check_split(split: Split, data: str) -> Report:
     )  # fmt: skip
     findings = sorted([*left_out, *about_sizes(sizes)], key=lambda finding: _ORDER.index(finding.severity))
     is_labelled = split.n_labelled == len(split)
-    refusal = f"D06: all {len(split):,} images are labelled; nothing to sort." if is_labelled else None
+    refusal = f"D06: all {len(split):,} images are labelled; {NOTHING_TO_SORT}" if is_labelled else None
     return Report(
         data=data, n_files=len(split) + len(split.problems), n_images=len(split),
         category_sizes=dict(sorted(sizes.items())), findings=tuple(findings), refusal=refusal, split=split,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nngcd.core.errors import NoSuchDataError, did_you_mean
+from nngcd.core.errors import NoSuchDataError, did_you_mean, did_you_mean_path
 from nngcd.datasets.split import Problem
 
 LEAVES = "link leaves the folder"
-_SYSTEM_NAMES = {"thumbs.db", "ehthumbs.db", "desktop.ini", "@eadir", "__macosx", "$recycle.bin", "lost+found"}
+_SYSTEM_NAMES = {"thumbs.db", "ehthumbs.db", "desktop.ini", "@eadir", "__macosx", "$recycle.bin", "lost+found",
+                 ".appledouble"}  # fmt: skip
 
 
 def is_hidden(name: str) -> bool:
@@ -19,25 +20,31 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or name.casefold() in _SYSTEM_NAMES
 
 
-def no_such_path(path: Path, *, expected: str, other_names: Iterable[str] = ()) -> NoSuchDataError:
-    """Return the error for a path that is not what it should be, with the nearest neighbour as a suggestion."""
+def no_such_path(
+    path: Path,
+    *,
+    expected: str,
+    is_wanted: Callable[[Path], bool] = Path.is_dir,
+    other_names: Iterable[str] = (),
+) -> NoSuchDataError:
+    """Return the error for a path that is not what it should be, with the nearest neighbour of that kind."""
     if path.exists():
         return NoSuchDataError(f"D01: '{path}' is {'a folder' if path.is_dir() else 'a file'}, not a {expected}.")
-    try:
-        siblings = [str(sibling) for sibling in path.parent.iterdir() if not is_hidden(sibling.name)]
-    except OSError:
-        siblings = []
-    hint = did_you_mean(str(path), [*sorted(siblings), *other_names])
+    hint = did_you_mean_path(path, is_wanted) or did_you_mean(str(path), other_names)
     return NoSuchDataError(f"D01: no {expected} '{path}'.{hint}")
 
 
 @dataclass(frozen=True, slots=True)
 class FileTree:
-    """The files under a folder, as sorted paths relative to it, its first-level folders, and the links not followed."""
+    """The files under a folder, as sorted paths relative to it, its first-level folders, and the links not followed.
+
+    `hidden` has the files of each folder whose name begins with a dot; they are left out.
+    """
 
     file_names: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    hidden: dict[str, list[str]] = field(default_factory=dict)
 
 
 def walk(root: Path, *, follow_links: bool = False) -> FileTree:
@@ -73,6 +80,9 @@ def _visit(folder: Path, real_root: Path | None, tree: FileTree, *, is_linked: b
         ) from None
     for entry in entries:
         if is_hidden(entry.name):
+            # What the system made is nobody's loss; a folder of the user may be hidden by mistake.
+            if entry.name.casefold() not in _SYSTEM_NAMES and entry.is_dir(follow_symlinks=False):
+                tree.hidden[prefix + entry.name] = _visible_files(entry.path)
             continue
         name, path = prefix + entry.name, Path(entry.path)
         problem = _problem_of_name(name) or _problem_of_link(path, name, real_root, is_linked=is_linked)
@@ -82,6 +92,10 @@ def _visit(folder: Path, real_root: Path | None, tree: FileTree, *, is_linked: b
             _visit(path, real_root, tree, is_linked=is_linked or entry.is_symlink(), prefix=name + "/")
         elif entry.is_file():
             tree.file_names.append(name)
+
+
+def _visible_files(folder: str) -> list[str]:
+    return [name for _, _, names in os.walk(folder) for name in names if not is_hidden(name)]
 
 
 def _problem_of_name(name: str) -> Problem | None:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from nngcd.core.errors import DataError
 from nngcd.datasets.file_tree import FileTree, walk
+from nngcd.datasets.findings import count, quoted
 from nngcd.datasets.image_files import EXTENSIONS, NOT_AN_IMAGE, Progress, unreadable_reason
 from nngcd.datasets.listed import Listed, read
 from nngcd.datasets.reading import Config
@@ -52,8 +53,9 @@ def find(root: Path | None, reading: Config = DEFAULT, *, use_labels: bool = Tru
         raise DataError("D01: the dataset 'folder' needs the path of a folder of images.")
     tree = walk(root, follow_links=reading.follow_links)
     file_names, ignored = images_among(root, tree.file_names)
+    on_hidden = notes_on_hidden(tree)
     if not file_names:
-        raise _no_images(root, ignored)
+        raise _no_images(root, ignored, on_hidden)
     if ignored:
         _LOG.info("%d files in %s are not images and were left out", len(ignored), root)
     labels = [label_of(name, reading.label_level) if use_labels else None for name in file_names]
@@ -64,7 +66,7 @@ def find(root: Path | None, reading: Config = DEFAULT, *, use_labels: bool = Tru
         labels=labels,
         problems=[*_empty_folders(tree, file_names), *tree.problems],
         ignored=ignored,
-        notes=_notes_on_nesting(file_names, labels, reading.label_level),
+        notes=[*_notes_on_nesting(file_names, labels, reading.label_level), *on_hidden],
     )
 
 
@@ -75,11 +77,12 @@ def images_among(root: Path, file_names: Sequence[str]) -> tuple[list[str], list
     return images, [name for name, is_one in zip(file_names, is_image, strict=True) if not is_one]
 
 
-def _no_images(root: Path, ignored: Sequence[str]) -> DataError:
+def _no_images(root: Path, ignored: Sequence[str], notes: Sequence[str]) -> DataError:
     found = f"found {len(ignored):,} files: {endings(ignored)}" if ignored else "found 0 files"
     return DataError(
         f"D02: no images in '{root}' ({found}). Readable: {' '.join(EXTENSIONS)}. RAW is not read; convert it "
         f"first. Expected {root}/<category>/<image>, and images without a label in {root}/_unlabelled/."
+        + "".join(f" {note}." for note in notes)
     )
 
 
@@ -113,6 +116,17 @@ def _notes_on_nesting(file_names: Sequence[str], labels: Sequence[str | None], l
         f"D30: {len(nested):,} labelled images lie deeper than one level, first '{nested[0]}'; the first level is the "
         f"category. If the second one is: --label-level 2"
     ] if nested else []  # fmt: skip
+
+
+def notes_on_hidden(tree: FileTree) -> list[str]:
+    """Return a note on images that nobody will see because their folder's name begins with a dot."""
+    n_images = {
+        folder: sum(PurePosixPath(name).suffix.lower() in EXTENSIONS for name in names)
+        for folder, names in tree.hidden.items()
+    }
+    total, folders = sum(n_images.values()), [folder for folder, number in n_images.items() if number]
+    left_out = f"{count(total, 'image')} in hidden folders {'is' if total == 1 else 'are'} left out"
+    return [f"D28: {left_out}: {quoted(folders)}; rename a folder to use its images"] if folders else []
 
 
 def _empty_folders(tree: FileTree, image_names: Sequence[str]) -> list[Problem]:

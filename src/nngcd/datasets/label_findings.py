@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from nngcd.datasets.findings import Finding, Seen, count, quoted
 from nngcd.datasets.holding_back import FEWEST
-from nngcd.datasets.labels import alike_names, find_contradictions, merge, unclear_names
+from nngcd.datasets.labels import NOTHING_TO_SORT, alike_names, find_contradictions, merge, unclear_names
 from nngcd.datasets.listed import unused_names
 from nngcd.datasets.split import Problem
 
@@ -31,8 +31,7 @@ def _labels(seen: Seen) -> Iterator[Finding]:
     if n_readable and sizes.total() == n_readable:
         yield Finding(
             code="D06", severity="stop", what=f"all {count(n_readable, 'image')} labelled",
-            effect="nothing to sort. Put images without a label into _unlabelled/, or leave their label empty; to try "
-            "the method on your own labels: nngcd fit ... --set reading.hide_classes=0.5",
+            effect=NOTHING_TO_SORT,
         )  # fmt: skip
     yield from about_sizes(sizes)
 

@@ -17,6 +17,11 @@ from nngcd.datasets.split import UNLABELLED, Problem
 
 UNCLEAR_NAMES = ("unknown", "other", "-1", "?", "nan", "misc")
 SHORTEST_TYPO = 6
+NOTHING_TO_SORT = (
+    "nothing to sort. Put images without a label into _unlabelled/, or leave their label empty; to try the method on "
+    "your own labels: nngcd fit ... --set reading.hide_classes=0.5"
+)
+"""What is said where everything is labelled."""
 
 
 def settle_unclear(

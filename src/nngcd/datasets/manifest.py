@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from nngcd.core.errors import DataError
 from nngcd.datasets.file_tree import FileTree, no_such_path, walk
-from nngcd.datasets.folder import images_among, label_of
+from nngcd.datasets.folder import images_among, label_of, notes_on_hidden
 from nngcd.datasets.image_files import Progress
 from nngcd.datasets.labels import is_number
 from nngcd.datasets.listed import Listed, read
@@ -77,7 +77,7 @@ def find(root: Path | None, reading: Config = DEFAULT, *, use_labels: bool = Tru
         missing=missing,
         n_rows=len(rows),
         not_listed=rest[n_more:],
-        notes=_note_on_folders(rest[:n_more]) if use_labels else (),
+        notes=[*(_note_on_folders(rest[:n_more]) if use_labels else ()), *(notes_on_hidden(tree) if n_more else ())],
         hint=f"Paths are relative to '{folder}'"
         + ("; change that with --root FOLDER. " if reading.image_root is None else ". "),
     )
@@ -111,8 +111,8 @@ def _find_files(
         raise no_such_path(folder, expected="folder")
     real_folder = folder.resolve()
     by_last_name: dict[str, list[str]] = defaultdict(list)
-    for name in tree.file_names:
-        by_last_name[PurePosixPath(name).name].append(name)
+    for path in tree.file_names:
+        by_last_name[PurePosixPath(path).name].append(path)
     found: dict[int, str] = {}
     problems: list[Problem] = []
     for index, row in enumerate(rows):

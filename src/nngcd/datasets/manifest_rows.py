@@ -23,6 +23,11 @@ _REQUIRED = _ROLES[:2]
 Columns = Mapping[str, str]
 
 
+def is_table(path: Path) -> bool:
+    """Return whether a path leads to a file that can be read as a table, by its name."""
+    return path.is_file() and path.suffix.lower() in TABLE_EXTENSIONS
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One image of a manifest; `label` is the text as given, or None where the field is empty."""
@@ -45,7 +50,7 @@ def read_rows(path: Path, column_of: Mapping[str, str] | None = None) -> list[Ro
         DataError: no such file, wrong columns, a path that leaves the data folder, or rows that contradict each other.
     """
     if not path.is_file():
-        raise no_such_path(path, expected="manifest")
+        raise no_such_path(path, expected="table", is_wanted=is_table)
     if path.suffix.lower() in SPREADSHEET_EXTENSIONS:
         raise DataError(f"D17: '{path}' is a spreadsheet. Save it as CSV (UTF-8) and give that file.")
     is_parquet = path.suffix.lower() == ".parquet"
@@ -73,6 +78,8 @@ Record = Mapping[str, str | None]
 
 def _csv_records(path: Path, columns: Columns) -> Iterator[tuple[int, Record]]:
     text = _decoded(path)
+    if not text.strip():
+        raise DataError(f"D17: '{path}' is empty. Its first line must name the columns: {','.join(_REQUIRED)}.")
     header_line = text.partition("\n")[0]
     # The delimiter is the one that finds the columns; for the error message, the one that finds the most.
     splits = {mark: [name.strip() for name in next(csv.reader([header_line], delimiter=mark), [])] for mark in ",;\t"}

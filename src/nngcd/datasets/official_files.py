@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nngcd.core.errors import DataError
+from nngcd.core.errors import DataError, NoSuchDataError, did_you_mean_path
 from nngcd.datasets.counts import Part
 
 
@@ -55,7 +55,8 @@ def find_layout(
         if not layout.missing(folder):
             return layout, folder
     what = title if part == "train" else f"test images of {title}"
-    raise DataError(f"D01: no {what} in '{root}', which {_state(root, candidates)}. Expected {expected}.")
+    kind, hint = (DataError, "") if root.is_dir() else (NoSuchDataError, did_you_mean_path(root, Path.is_dir))
+    raise kind(f"D01: no {what} in '{root}', which {_state(root, candidates)}.{hint} Expected {expected}.")
 
 
 def read_lines(path: Path) -> list[str]:

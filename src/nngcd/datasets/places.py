@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from nngcd.core.errors import DataError, UserError, did_you_mean
+from nngcd.core.errors import DataError, NoSuchDataError, UserError, did_you_mean
 from nngcd.core.files import write_json
 from nngcd.datasets.published import published_names
 
@@ -47,7 +47,7 @@ def place_of(name: str) -> Path | None:
         return None
     place = known_places().get(name)
     if place is not None and not Path(place).is_dir():
-        raise DataError(
+        raise NoSuchDataError(
             f"D01: '{name}' was added as '{place}', which is no longer a folder. "
             f"Where is it now? nngcd data add {name} NEW_ROOT"
         )
