@@ -70,6 +70,12 @@ def test_fit_predict_evaluate(nngcd, arrays, blobs, tmp_path):
     assert "accuracy (v2, one match)" in out
     assert "Confidence of known categories: calibration error" in out
     assert "Novelty: AUROC 1.000 (60 images of known categories against 120 of new ones)" in out
+    truth.rename(columns={"file_name": "file", "label": "species"}).to_csv(tmp_path / "other.csv", index=False)
+    code, _, err = nngcd("evaluate", run, "--truth", tmp_path / "other.csv")
+    assert (code, "--columns file_name=file,label=species" in " ".join(err.split())) == (3, True)
+    named = nngcd("evaluate", run, "--truth", tmp_path / "other.csv", "--columns", "file_name=file,label=species")
+    assert named == (0, out, "")
+    assert nngcd("evaluate", run, "--columns", "label=species")[0] == 2
     code, out, _ = nngcd("evaluate", run, "--truth", tmp_path / "truth.csv", "--json")
     assert json.loads(out)["accuracy"]["all"] > 80
 
@@ -96,12 +102,12 @@ def test_only_the_number_of_categories_of_images_or_of_a_run(nngcd, arrays, tmp_
     assert [k for k, _ in curve] == sorted(k for k, _ in curve)
 
     assert nngcd("fit", arrays, "--k", 6, "--method", "kmeans", "--out", tmp_path / "run", "--quiet")[0] == 0
-    code, out, err = nngcd("estimate-k", tmp_path / "run", "--range", "4..9", "--method", "accuracy", "--json")
+    code, out, err = nngcd("estimate-k", tmp_path / "run", "--k", "4..9", "--method", "accuracy", "--json")
     assert code == 0, err
     found = json.loads(out)
     assert (found["k"], found["method"]) == (6, "accuracy")
     assert all(4 <= k <= 9 for k, _ in found["curve"])
-    assert "leans towards" in nngcd("estimate-k", tmp_path / "run", "--range", "4..9", "--method", "accuracy")[1]
+    assert "leans towards" in nngcd("estimate-k", tmp_path / "run", "--k", "4..9", "--method", "accuracy")[1]
     # A second estimate does not overwrite the first.
     again = json.loads(nngcd("estimate-k", tmp_path / "run", "--json")[1])
     assert again["out"] != found["out"]
@@ -109,7 +115,7 @@ def test_only_the_number_of_categories_of_images_or_of_a_run(nngcd, arrays, tmp_
 
 def test_an_estimate_that_fails_leaves_no_folder_and_one_that_cannot_be_written_fails_at_once(nngcd, arrays, tmp_path):
     out = tmp_path / "k"
-    assert nngcd("estimate-k", arrays, "--out", out, "--range", "1..2")[0] == 2
+    assert nngcd("estimate-k", arrays, "--out", out, "--k", "1..2")[0] == 2
     assert not out.exists()
     (tmp_path / "file").write_text("mine")
     code, _, err = nngcd("estimate-k", arrays, "--out", tmp_path / "file" / "k")
@@ -284,7 +290,9 @@ def test_doctor(nngcd):
         (["fit", "digits", "--device", "cuda:99"], 4, "no cuda:99 device"),
         (["fit", "digits", "--k", "3"], 2, "5 categories are labelled"),
         (["fit", "digits", "--k", "2..4"], 2, "5 categories are labelled"),
-        (["fit", "digits", "--k", "9..4"], 2, "a range such as 20..60"),
+        (["fit", "digits", "--k", "9..4"], 2, "k = '9..4': the first number must be the smaller"),
+        (["fit", "digits", "--k", "0"], 2, "k = '0': must be at least 1"),
+        (["fit", "digits", "--k", "-2..4"], 2, "k = '-2..4': must be at least 1"),
         (["fit", "digits", "--k", "5.."], 2, "a range such as 20..60"),
         (["fit", "digits", "--k", "many"], 2, "must be a number, auto, or a range"),
         (["estimate-k", "plnkton"], 2, "plnkton"),
@@ -294,7 +302,8 @@ def test_doctor(nngcd):
         (["fit", "digits", "--bank-size", "0"], 2, "views.bank_gb = 0.0: must be positive"),
         (["fit", "digits", "--bank-size", "0.001"], 4, "13.8 MB) takes more than the 0.001 GB allowed"),
         (["fit", "--resume", "x", "--bank-size", "3"], 2, "leave out --bank-size"),
-        (["estimate-k", "digits", "--range", "20"], 2, "must be a range such as 20..60"),
+        (["estimate-k", "digits", "--k", "20"], 2, "--k = '20': must be a range such as 20..60"),
+        (["estimate-k", "digits", "--range", "20"], 2, "--k = '20': must be a range such as 20..60"),
         (["estimate-k", "digits", "--method", "elbow"], 2, "elbow"),
         (["fit", "digits", "--backbone", "resnet999"], 2, "resnet999"),
         (["fit", "digits", "--resume", "x"], 2, "leave out DATA"),
@@ -304,12 +313,15 @@ def test_doctor(nngcd):
         (["fit", "--resume", "x", "--unsure", "0.1"], 2, "leave out --unsure"),
         (["fit", "digits", "--out", "."], 2, "is an existing folder"),
         (["fit", "digits", "--set", "precision=foo"], 2, "precision = 'foo'"),
-        (["fit", "digits", "--set", "loss.entropy_weight=.nan"], 2, "entropy_weight"),
-        (["fit", "--resume", "absent"], 3, "absent does not exist"),
+        (["fit", "digits", "--set", "loss.entropy_weight=.nan"], 2, "loss.entropy_weight = nan: must be"),
+        (["fit", "digits", "--set", "loss.sparse_on=xx"], 2, "loss.sparse_on = 'xx': give a list"),
+        (["figures", "absent"], 2, "absent does not exist"),
+        (["compare", "absent"], 2, "absent does not exist"),
+        (["fit", "--resume", "absent"], 2, "absent does not exist"),
         (["fit", "digits", "--config", "absent.yaml"], 2, "absent.yaml"),
-        (["predict", "absent", "digits"], 3, "absent does not exist"),
+        (["predict", "absent", "digits"], 2, "absent does not exist"),
         (["predict", "absent", "digits", "--out", "x.docx"], 2, "must end in .csv or .parquet"),
-        (["evaluate", "absent"], 3, "absent does not exist"),
+        (["evaluate", "absent"], 2, "absent does not exist"),
         (["fit", "digits", "--unknown-flag"], 2, "--unknown-flag"),
         (["demo", "--seeds", "a-b"], 2, "is no list of seeds"),
     ],

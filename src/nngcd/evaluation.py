@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +27,21 @@ from nngcd.prediction import predict
 from nngcd.results import Scored, score
 
 
-def evaluate(run: RunFolder, truth_file: Path | None = None) -> dict[str, Any]:
+def evaluate(run: RunFolder, truth_file: Path | None = None, *, columns: Sequence[str] = ()) -> dict[str, Any]:
     """Return all scores of a run's unlabelled images.
 
     Args:
         run: a finished run.
         truth_file: CSV or Parquet with `file_name,label` for some or all unlabelled images; without it the truth of
             the run's own data set is used.
+        columns: what the columns of that table are called, as "label=species", where they are not called so.
 
     Raises:
         DataError: there is no truth, or it does not fit the run.
     """
     results = _finished(run)
     if truth_file:
-        true_name, old_names = _names_from_file(results, truth_file), set(results["label_given"].dropna())
+        true_name, old_names = _names_from_file(results, truth_file, columns), set(results["label_given"].dropna())
     else:
         true_name, old_names = _names_from_dataset(run, results)
     is_scored = (results["label_given"].isna() & true_name.notna()).to_numpy()
@@ -124,8 +126,9 @@ def knows_truth(run: RunFolder) -> bool:
     return run.is_complete and "scores" in read_json(run.summary)
 
 
-def _names_from_file(results: pd.DataFrame, truth_file: Path) -> pd.Series:
-    return results["file_name"].map({row.file_name: row.label for row in read_rows(truth_file)})
+def _names_from_file(results: pd.DataFrame, truth_file: Path, columns: Sequence[str]) -> pd.Series:
+    rows = read_rows(truth_file, ReadingConfig(columns=tuple(columns)).column_of)
+    return results["file_name"].map({row.file_name: row.label for row in rows})
 
 
 def open_data(run: RunFolder) -> tuple[Split, NDArray[np.object_] | None]:

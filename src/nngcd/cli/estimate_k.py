@@ -13,7 +13,7 @@ import typer
 
 from nngcd.cli import options
 from nngcd.cli.display import progress_display, say, say_json
-from nngcd.cli.display import reading as reading_shown
+from nngcd.cli.display import reading as shown
 from nngcd.cli.reading_options import as_typed, takes_reading
 from nngcd.cli.words import k_words
 from nngcd.core.errors import ConfigError
@@ -27,7 +27,8 @@ OUT_HELP = "Folder for k.json and k.svg. (default: runs/NAME-k, or estimate-k in
 def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     data: DataOrRun,
     dataset: options.Dataset = None,
-    range_: Annotated[str, typer.Option("--range", metavar="A..B", help="Fewest and most categories.")] = "auto",
+    k: Annotated[str, typer.Option("--k", metavar="A..B", help="Fewest and most categories.")] = "auto",
+    range_: Annotated[str | None, typer.Option("--range", hidden=True, help="What --k was called once.")] = None,
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
     backbone: Annotated[str | None, typer.Option(help="As for `nngcd fit`. (default: efficientnet_lite0)")] = None,
     weights: options.Weights = None,
@@ -54,14 +55,14 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     from nngcd.run_files import write_estimate
     from nngcd.settings import resolve
 
-    way = checked_method(method)
+    way, k = checked_method(method), range_ or k
     of_images = {"dataset": dataset, "backbone": backbone, "weights": weights, "image_size": image_size,
                  "device": device, "workers": workers}  # fmt: skip
     chosen = {name: value for name, value in of_images.items() if value is not None}
     typed = as_typed(reading or {})
-    settings = resolve({"data": data, "seed": seed, "k": range_, "reading": reading or {}, **chosen})
+    settings = resolve({"data": data, "seed": seed, "k": k, "reading": reading or {}, **chosen})
     if settings.k_range and settings.k_range[0] == settings.k_range[1]:
-        raise ConfigError("--range", range_, "must be a range such as 20..60")
+        raise ConfigError("--k", k, "must be a range such as 20..60")
     is_run = RunFolder(Path(data)).environment.is_file()
     if is_run and (given := as_flags(chosen | ({"cache": cache} if cache else {})) + typed):
         raise ConfigError(given[0], " ".join(given[1:2]), "is for images; a run brings its own features")
@@ -71,9 +72,7 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
                 found = estimate_of_run(RunFolder.open(Path(data)), settings, method=way, progress=progress)
                 write_estimate(out, found)
         else:
-            split, _ = open_dataset(
-                data, dataset=dataset, reading=settings.reading, on_progress=reading_shown(progress)
-            )
+            split, _ = open_dataset(data, dataset=dataset, reading=settings.reading, on_progress=shown(progress))
             place = out or Path("runs") / f"{split.name}-k"
             check_outside(place, data)
             with made_folder(place) as out:

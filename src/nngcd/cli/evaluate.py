@@ -20,6 +20,7 @@ def evaluate(  # noqa: PLR0913 (one parameter per flag)
     truth: Annotated[
         Path | None, typer.Option(help="Table with file_name,label. (default: the data set's own truth)")
     ] = None,
+    columns: options.Columns = None,
     split: Annotated[str, typer.Option(metavar="train|test", help=SPLIT_HELP)] = "train",
     device: options.Device = "auto",
     workers: options.Workers = None,
@@ -38,6 +39,8 @@ def evaluate(  # noqa: PLR0913 (one parameter per flag)
         raise ConfigError("--split", split, "must be train or test")
     if split == "test" and truth is not None:
         raise ConfigError("--truth", str(truth), "is for the run's own images; leave it out with --split test")
+    if columns is not None and truth is None:
+        raise ConfigError("--columns", columns, "names the columns of a table; say which: --truth TABLE")
     folder = RunFolder.open(run)
     facts = evaluation.held_back(folder)
     if split == "train" and truth is None and facts and not evaluation.knows_truth(folder):
@@ -49,7 +52,7 @@ def evaluate(  # noqa: PLR0913 (one parameter per flag)
                 folder, device=device, workers=workers, on_progress=reading(progress), progress=progress
             )
     else:
-        scores = evaluation.evaluate(folder, truth)
+        scores = evaluation.evaluate(folder, truth, columns=columns.split(",") if columns else ())
     if json:
         say_json(scores | {"held_back": facts})
         return

@@ -11,7 +11,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON and
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also print what the library logs.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as printed by `nngcd fit`.")]
-_DATA_HELP = "Folder of images, manifest (.csv, .parquet), arrays (.npz), or a name from `nngcd data list`."
+_DATA_HELP = "Folder of images, table (.csv, .parquet), arrays (.npz), or a name from `nngcd data list`."
 Data = Annotated[str, typer.Argument(metavar="DATA", help=_DATA_HELP)]
 OptionalData = Annotated[str | None, typer.Argument(metavar="DATA", help=_DATA_HELP)]
 Dataset = Annotated[
@@ -57,6 +57,9 @@ Assignments = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Any setting, for example training.epochs=50."),
 ]
+
+COLUMNS_HELP = "Columns of a table: file_name=Bild,label=Art."
+Columns = Annotated[str | None, typer.Option("--columns", metavar="ROLE=NAME,...", help=COLUMNS_HELP)]
 
 
 def seed_range(text: str) -> list[int]:

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from nngcd.cli.options import COLUMNS_HELP
+
 PANEL = "How DATA is read (docs/bad-input.md)"
 
 
@@ -37,7 +39,7 @@ _OPTIONS: dict[str, Any] = {
         Path | None, _flag("--root", metavar="FOLDER", help="What the paths of a table are relative to.")
     ],
     "columns": Annotated[
-        str | None, _flag("--columns", metavar="ROLE=NAME,...", help="Columns of a table: file_name=Bild,label=Art.")
+        str | None, _flag("--columns", metavar="ROLE=NAME,...", help=COLUMNS_HELP)
     ],
     "rest": Annotated[
         str | None,
