@@ -169,7 +169,7 @@ def test_a_sweep_of_the_number_of_categories(nngcd, out, cache, monkeypatch):
         (["bench", "digts"], 2, "no such benchmark. Did you mean 'digits'"),
         (["study", "mu", "/data/my_images"], 2, "no such benchmark"),
         (["bench", "folder"], 2, "no such benchmark"),
-        (["bench", "cub", "--root", "nowhere"], 3, "no CUB-200-2011 in"),
+        (["bench", "cub", "--root", "nowhere"], 2, "no CUB-200-2011 in"),
         (["study", "ablatoin", "digits"], 2, "Did you mean 'ablation'"),
         (["study", "ablation", "digits", "--values", "none,sparce"], 2, "no such row. Did you mean 'sparse'"),
         (["study", "mu", "digits", "--values", "x"], 2, "nce_mean = 'x'"),
