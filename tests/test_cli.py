@@ -12,6 +12,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from nngcd.cli.app import app
@@ -352,6 +353,8 @@ def test_seeds():
     assert seed_range("0-2") == [0, 1, 2]
     assert seed_range("4") == [4]
     assert seed_range("1,5-6") == [1, 5, 6]
+    with pytest.raises(typer.BadParameter, match="more than 1,000 seeds"):
+        seed_range("0-1000000000")
 
 
 def start(*arguments):

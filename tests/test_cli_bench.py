@@ -188,3 +188,19 @@ def test_mistakes_are_named_and_leave_nothing_behind(nngcd, tmp_path, monkeypatc
     assert message in " ".join(err.split())
     assert "Traceback" not in said + err
     assert not list(tmp_path.rglob("config.yaml"))
+
+
+def test_half_the_epochs_of_a_trial_are_half_of_its_own(nngcd, out, cache):
+    rows = ["--values", "as-is,half-epochs", "--seeds", "0", "--preset", "default", "--effort", "quick"]
+    code, _, err = nngcd("study", "robustness", "digits", *rows, *SMALL, "--out", out, "--cache", cache)
+    assert code == 0, err
+    epochs = {
+        name: read_yaml(out / f"{name}-0" / "config.yaml")["training"]["epochs"] for name in ("as-is", "half-epochs")
+    }
+    assert epochs == {"as-is": 2, "half-epochs": 1}
+
+
+def test_a_study_that_is_not_there(nngcd):
+    code, _, err = nngcd("study", "tun", "digits")
+    assert code == 2
+    assert "Did you mean 'tune'?" in err

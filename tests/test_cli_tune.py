@@ -123,9 +123,30 @@ def test_mistakes_are_told_before_the_first_run(tune, nngcd, tmp_path):
     assert "no such candidate. Did you mean 'three'?" in tune("--values", "tree")[2]
     (tmp_path / "candidates.yaml").write_text("one: 3\n")
     assert "give a group of settings" in tune()[2]
+    (tmp_path / "candidates.yaml").write_text("")
+    assert "--candidates" in tune()[2]
+    (tmp_path / "candidates.yaml").write_text("1: {}\n0.5: {}\n")
+    assert "no such candidate" in tune("--values", "2")[2]
+    assert "There are: 1, 0.5" in tune("--values", "2")[2]
     (tmp_path / "candidates.yaml").write_text("one: {loss: {entropy_wait: 1}}\n")
     assert "entropy_weight" in tune()[2]
     assert not (tmp_path / "tune").exists()
     code, _, said = nngcd("study", "ablation", "digits", "--final")
     assert code == 2
     assert "belongs to `nngcd study tune`" in said
+
+
+@pytest.mark.parametrize(
+    ("candidate", "said"),
+    [("one: {reading: {hide_classes: 0.0}}", "reading"), ("one: {k: 20}", "k"), ("one: {seed: 7}", "seed"),
+     ("one: {data: cub}", "data"), ("one: {method: kmeans}", "method"), ("../../one: {}", "is no name"),
+     ("'': {}", "is no name"), ("'a,b': {}", "is no name")],
+)  # fmt: skip
+def test_a_candidate_cannot_change_the_task_it_is_judged_by(tune, tmp_path, candidate, said):
+    """With `hide_classes: 0` the choice was made on the truth, and the table said the opposite."""
+    (tmp_path / "candidates.yaml").write_text(candidate)
+    code, _, err = tune()
+    assert code == 2
+    assert said in err
+    assert said == "is no name" or "is no choice" in err
+    assert not (tmp_path / "tune").exists()

@@ -46,6 +46,24 @@ def test_save_and_load(fitted, blobs, tmp_path):
     assert not list((tmp_path / "model").glob("*.pkl"))
 
 
+def test_a_run_brings_the_labels_of_its_fit_whatever_was_edited_since(nngcd, blobs, tmp_path):
+    data, run = tmp_path / "blobs.npz", tmp_path / "run"
+    np.savez(data, X=blobs[0], y=blobs[1])
+    assert nngcd("fit", data, "--k", 6, "--method", "kmeans", "--out", run, "-q")[0] == 0
+    fitted = CategoryDiscovery(6, method="kmeans").fit(*blobs[:2])
+    loaded = CategoryDiscovery.load(run)
+    assert loaded.labels_.tolist() == fitted.labels_.tolist()
+    assert loaded.labels_.dtype == fitted.labels_.dtype == np.int64
+    with loaded.edit() as edit:
+        edit.split("new-001")
+    assert CategoryDiscovery.load(run).labels_.tolist() == fitted.labels_.tolist()
+
+
+def test_fit_predict_gives_the_labels_of_fit(blobs):
+    found = CategoryDiscovery(6, method="kmeans")
+    assert found.fit_predict(*blobs[:2]) is found.labels_
+
+
 def test_scikit_learn_conventions(fitted):
     copy = clone(fitted)
     assert copy.get_params() == fitted.get_params()
@@ -60,6 +78,11 @@ def test_features_take_effort_quick_whatever_is_asked_and_one_of_them_is_enough(
     found = CategoryDiscovery(1, effort="normal").fit(features[:1])
     assert found.model_.blueprint.effort == "quick"
     assert found.labels_.tolist() == [0]
+
+
+def test_an_effort_that_does_not_exist_is_refused_for_features_too(blobs):
+    with pytest.raises(ConfigError, match=r"effort = 'norml': no such effort\. Did you mean 'normal'"):
+        CategoryDiscovery(6, effort="norml").fit(*blobs[:2])
 
 
 def test_the_backbone_is_that_of_the_recipe_unless_one_is_named(image_folder, monkeypatch):

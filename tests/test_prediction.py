@@ -105,3 +105,15 @@ def test_a_run_that_is_not_finished_cannot_label(nngcd, blobs, tmp_path):
     assert code == 3
     assert "is not finished. Finish it first: nngcd fit --resume" in " ".join(err.split())
     assert not (tmp_path / "new.csv").exists()
+
+
+@pytest.mark.filterwarnings("always::nngcd.core.errors.NngcdWarning")
+def test_images_in_hidden_folders_are_named_when_others_are_sorted(nngcd, image_folder, tmp_path):
+    run = tmp_path / "run"
+    options = ["--k", 3, "--method", "kmeans", "--image-size", 32, "--workers", 0, "-q", "--out", run]
+    assert nngcd("fit", image_folder, *options)[0] == 0
+    (image_folder / "red").rename(image_folder / ".red")
+    code, _, err = nngcd("predict", run, image_folder, "--out", tmp_path / "new.csv", "--workers", 0, "-q")
+    assert code == 0
+    assert "D28" in err
+    assert "'.red'" in err

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from nngcd.confidence import Confidence
 from nngcd.core.device import choose_device
 from nngcd.core.errors import ConfigError, DataError, NngcdWarning, UserError
+from nngcd.core.files import read_table
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset, open_images
@@ -93,6 +94,8 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
             X: features (n, d), uint8 images (n, h, w[, 3]), an `ImageTable`, a `Split`, or a path as for `nngcd fit`.
             y: labels of any kind, with -1, None, NaN or "" for unlabelled; only with arrays.
         """
+        # Features take quick whatever is asked, but not an effort that does not exist.
+        resolve({"effort": self.effort or "quick"})
         split = _as_split(X, y)
         effort = "quick" if split.images is None else self.effort
         own = {
@@ -110,9 +113,13 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         self.result_ = results_of(split, fitted)
         self.categories_ = category_table(self.result_, split, fitted.categories)
         # A labelled image keeps its label whatever its scores say.
-        self.labels_ = np.where(split.is_labelled, split.labels, fitted.scores_nk.argmax(-1).numpy())
+        self.labels_: NDArray[np.int64] = np.where(split.is_labelled, split.labels, fitted.scores_nk.argmax(-1).numpy())
         self._seen = split, fitted.features_nd.numpy(), to_values(settings) | {"k": len(fitted.categories)}
         return self
+
+    def fit_predict(self, X: Source, y: ArrayLike | None = None) -> NDArray[np.int64]:  # noqa: N803 (as scikit-learn)
+        """Learn the categories and return `labels_`: the given label of labelled images, the cluster of the others."""
+        return self.fit(X, y).labels_
 
     def predict(self, X: Source) -> NDArray[np.int64]:  # noqa: N803 (as scikit-learn)
         """Return the cluster of each image: an index into `classes_`, known categories first."""
@@ -187,7 +194,8 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         """Return an estimator that can predict and transform.
 
         Args:
-            folder: a saved model, or a run folder, which also brings `result_`, `categories_` and `edit`.
+            folder: a saved model, or a run folder, which also brings `labels_` as the run found them, and `result_`,
+                `categories_` and `edit`, which follow the edits made since.
 
         Raises:
             DataError: the run is not finished, or the model is missing or damaged.
@@ -204,6 +212,9 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         estimator._keep(model, categories, Confidence.load(model_folder))
         if run:
             estimator.run_ = run
+            # Not from `result_`: edits make categories that `classes_` and the model do not have.
+            found = read_table(run.results)["category"]
+            estimator.labels_ = pd.Index(estimator.classes_).get_indexer(found).astype(np.int64)
             estimator._show_review(run)
         return estimator
 

@@ -19,7 +19,7 @@ from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import locate, open_images
 from nngcd.datasets.image_files import ImageFiles, check_files
 from nngcd.datasets.image_files import Progress as ReadProgress
-from nngcd.datasets.listed import Listed
+from nngcd.datasets.listed import Listed, warn_of_notes
 from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.datasets.split import EMPTY_FOLDER, Problem, Split, image_table
 from nngcd.metrics.calibration import share_interval
@@ -188,7 +188,9 @@ def stream(
     name, root, settled = locate(data, dataset, reading)
     module = find_component("nngcd.datasets", name, "load")
     if hasattr(module, "find"):
-        yield from predictor.file_blocks(module.find(root, settled, use_labels=False), settled, progress=progress)
+        listed = module.find(root, settled, use_labels=False)
+        warn_of_notes(listed)
+        yield from predictor.file_blocks(listed, settled, progress=progress)
     else:
         split = open_images(data, dataset=dataset, reading=reading, on_progress=on_progress)
         yield from predictor.blocks(split, progress=progress)

@@ -42,4 +42,10 @@ def test_an_interval_of_one_number_is_not_shown():
 
 @pytest.mark.parametrize(("method", "advice"), [("sptnet", "loss.entropy_weight=4"), ("gcd", "Try another --k.")])
 def test_advice_on_a_collapse_names_only_settings_that_the_method_has(method, advice):
-    assert advice in found_words(SUMMARY | {"largest_share": 0.99, "k": 3, "method": method})[-1]
+    assert advice in found_words(SUMMARY | {"n_unlabelled": 10, "largest_share": 0.99, "k": 3, "method": method})[-1]
+
+
+def test_of_few_images_most_may_be_of_one_category():
+    one = SUMMARY | {"largest_share": 1.0, "n_unsure": 0, "n_unreadable": 0}
+    assert not any("T04" in line for line in found_words(one | {"n_unlabelled": 9}))
+    assert "T04" in found_words(one | {"n_unlabelled": 10})[-1]

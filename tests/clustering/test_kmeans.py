@@ -260,11 +260,16 @@ def test_shards_agree_on_where_an_empty_cluster_goes(in_threads):
     [
         ({"n_clusters": 0}, "n_clusters = 0: must be at least 1"),
         ({"n_clusters": 11}, "must not exceed the 10 rows"),
+        ({"n_clusters": 2.0}, r"n_clusters = 2\.0: must be a whole number"),
         ({"n_clusters": 2, "n_init": 0}, "n_init"),
         ({"n_clusters": 2, "max_iter": 0}, "max_iter"),
         ({"n_clusters": 2, "block_size": 0}, "block_size"),
         ({"n_clusters": 2, "init": "random"}, r"must be k-means\+\+ or greedy-k-means\+\+, or the centres"),
         ({"n_clusters": 2, "init": np.zeros((3, 4))}, r"\(3, 4\): must be \(2, 4\)"),
+        (
+            {"n_clusters": 2, "init": np.diag([1, np.nan, 1, 1])[:2]},
+            "init.*: centre 1 holds NaN or infinite values; mend it",
+        ),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(settings, message):
@@ -278,9 +283,49 @@ def test_rows_that_cannot_be_clustered_are_refused(rows):
         KMeans(2).fit(rows)
 
 
+@pytest.mark.parametrize(
+    ("rows", "what"),
+    [
+        (np.array([["a", "b"], ["c", "d"]]), "<U1"),
+        (np.array([[1, None], [3, 4]]), "object"),
+        ([["a", "b"], ["c", "d"]], "list"),
+        (None, "NoneType"),
+        (np.ones((3, 2), dtype=complex), "complex128"),
+    ],
+)
+def test_rows_that_are_no_numbers_are_refused(rows, what):
+    with pytest.raises(DataError, match=f"features of type {what} cannot be used; give an array of float32 or float64"):
+        KMeans(2).fit(rows)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (np.diag([1, np.nan]), "the features hold NaN or infinite values"),
+        (np.diag([np.inf, 1]), "the features hold NaN or infinite values"),
+        (np.eye(3), "rows of 3 features cannot be compared with centres of 2; give the features that were fitted"),
+    ],
+)
+def test_rows_without_a_nearest_centre_are_refused(rows, message):
+    fitted = KMeans(2, block_size=1).fit(np.eye(2))
+    with pytest.raises(DataError, match=message):
+        fitted.predict(rows)
+
+
 def test_rows_are_not_copied_without_need():
     x = np.zeros((3, 2), dtype=np.float32)
     assert as_rows(x).data_ptr() == x.ctypes.data
+
+
+def test_an_array_that_is_read_backwards_is_taken():
+    x, _ = make_blobs(0)
+    assert torch.equal(KMeans(8).fit(x[::-1]).labels_, KMeans(8).fit(x[::-1].copy()).labels_)
+    assert torch.equal(as_rows(x[:, ::-1]), as_rows(x).flip(1))
+
+
+def test_the_order_of_an_array_in_memory_is_kept():
+    # Products of the same rows in another order may differ in the last bit.
+    assert as_rows(np.asfortranarray(np.ones((3, 2)))).stride() == (1, 3)
 
 
 @pytest.mark.parametrize("n_moved", [0, 1, 4, 12])

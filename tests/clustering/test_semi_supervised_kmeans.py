@@ -370,11 +370,49 @@ def test_the_balanced_assignment_is_stable(limit):
         ({"n_clusters": 2}, [0, -1], DataError, "labels must be 4 integers"),
         ({"n_clusters": 2}, [0.0, 1.0, -1.0, -1.0], DataError, "labels must be 4 integers"),
         ({"n_clusters": 2}, [0, 1, -1, -2], DataError, "got -2"),
+        ({"n_clusters": 2}, ["0", "1", "", ""], DataError, "labels of type <U1 cannot be used; give an array of int64"),
+        (
+            {"n_clusters": 2},
+            [0, 1, None, None],
+            DataError,
+            "labels of type object cannot be used; give an array of int64",
+        ),
+        ({"n_clusters": 2}, [0j, 1, -1, -1], DataError, "labels of type complex128 cannot"),
+        ({"n_clusters": 2}, [0, 1, -1, 10**12], DataError, "label 1000000000000 is too high for 4 rows; number the"),
+        ({"n_clusters": 2}, np.array([0, 1, 2**64 - 1, 0], np.uint64), DataError, "below 2\\*\\*63"),
+        ({"n_clusters": 2.0}, [0, 1, -1, -1], ConfigError, r"n_clusters = 2\.0: must be a whole number"),
     ],
 )
 def test_what_cannot_be_is_refused(settings, y, error, message):
     with pytest.raises(error, match=message):
         SemiSupervisedKMeans(**settings).fit(np.eye(4), np.array(y))
+
+
+def test_rows_that_have_no_length_are_refused():
+    with pytest.raises(DataError, match="features must be a non-empty table"):
+        SemiSupervisedKMeans(2).fit(np.array(1.0), np.array([0]))
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64])
+def test_labels_without_a_sign_are_taken(kind):
+    assert SemiSupervisedKMeans(2).fit(np.eye(4), np.array([0, 1, 1, 0], kind)).labels_.tolist() == [0, 1, 1, 0]
+
+
+def test_a_label_that_is_too_high_is_refused_by_all_shards(in_threads):
+    def refused(x, y, shards):
+        with pytest.raises(DataError, match="label 1000000000000 is too high for 4 rows"):
+            SemiSupervisedKMeans(2, shards=shards).fit(x, y)
+        return True
+
+    assert in_threads(refused, 2, np.eye(4), np.array([10**12, -1, -1, -1])) == [True, True]
+
+
+def test_arrays_that_are_read_backwards_are_taken():
+    x, y = np.eye(6), np.array([0, 1, -1, -1, -1, -1])
+    backwards, copied = (
+        SemiSupervisedKMeans(3).fit(*pair) for pair in ((x[::-1], y[::-1]), (x[::-1].copy(), y[::-1].copy()))
+    )
+    assert torch.equal(backwards.labels_, copied.labels_)
 
 
 def test_a_size_limit_needs_all_rows(in_threads):

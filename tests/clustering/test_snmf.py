@@ -85,6 +85,39 @@ def test_what_cannot_be_is_refused():
         solve_snmf(torch.eye(3), 1, solver="newton", generator=seeded())
 
 
+@pytest.mark.parametrize(
+    ("affinity_nn", "message"),
+    [
+        (torch.ones(4), r"must be a symmetric matrix, got shape \(4,\)"),
+        (torch.ones(2, 3), r"must be a symmetric matrix, got shape \(2, 3\)"),
+        (torch.ones(0, 0), r"must be a symmetric matrix, got shape \(0, 0\)"),
+        (
+            torch.tensor([[1.0, 2.0], [3.5, 1.0]]),
+            "must be a symmetric matrix, but differs from its transpose by up to 1.5",
+        ),
+        (torch.diag(torch.tensor([1.0, torch.nan])), "holds NaN or infinite values"),
+        (torch.diag(torch.tensor([1.0, torch.inf])), "holds NaN or infinite values"),
+        (torch.eye(2, dtype=torch.complex64), "must hold real numbers, got complex64"),
+    ],
+)
+def test_an_affinity_that_cannot_be_is_refused_with_the_reason(affinity_nn, message):
+    for solve in (solve_snmf, kernel_kmeans):
+        with pytest.raises(ValueError, match=message):
+            solve(affinity_nn, 1, generator=seeded())
+    with pytest.raises(ValueError, match=message):
+        refine_snmf(affinity_nn, torch.ones(len(affinity_nn), 1))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_whole_numbers_are_taken(solver):
+    affinity_nn = torch.tensor([[2, 1], [1, 2]])
+    whole, real = (
+        solve_snmf(a_nn, 1, solver=solver, generator=seeded()) for a_nn in (affinity_nn, affinity_nn.double())
+    )
+    assert torch.equal(whole.h_nk, real.h_nk)
+    assert refine_snmf(affinity_nn, torch.ones(2, 1), solver=solver).loss < 4
+
+
 def test_the_indicator_by_hand():
     h_nk = indicator_matrix(torch.tensor([0, 1, 0, 0, 0]), 2)
     assert h_nk.tolist() == [[0.5, 0], [0, 1], [0.5, 0], [0.5, 0], [0.5, 0]]

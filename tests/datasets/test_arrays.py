@@ -32,6 +32,10 @@ def test_uint8_arrays_are_images(shape):
         ([10, 9, None], ("9", "10"), [1, 0, -1]),
         (np.array([2.0, 1.0, np.nan]), ("1", "2"), [1, 0, -1]),
         (np.array(["b", "a", ""]), ("a", "b"), [1, 0, -1]),
+        (np.array(["b", "a", ""]).astype("S"), ("a", "b"), [1, 0, -1]),
+        (np.array([b"10", b"9", b"-1"]), ("9", "10"), [1, 0, -1]),
+        (["é".encode(), "a", b""], ("a", "é"), [1, 0, -1]),
+        ([b"\xe9", b"\xe8", b""], ("\\xe8", "\\xe9"), [1, 0, -1]),
         (np.array(["b", "a", -1]), ("a", "b"), [1, 0, -1]),
         (["b", "a", -1], ("a", "b"), [1, 0, -1]),
         (np.array(["b", "a", None], dtype=object), ("a", "b"), [1, 0, -1]),
@@ -54,6 +58,14 @@ def test_labels_of_every_kind(labels, names, expected):
         (np.zeros((3, 2)), [0, 1], r"expected shape \(3,\), got \(2,\)"),
         (np.zeros((3, 2)), np.zeros((3, 1)), r"got \(3, 1\)"),
         (np.array([[0.0], [np.nan]]), None, "NaN or infinity in 1 rows, first row 1"),
+        (np.array([[0, 1], [2, -1e20]], np.float32), None, r"up to 1e\+20 in 1 rows, first row 1, .*; scale them"),
+        (
+            np.array([[1e200, 1], [0, 1]]),
+            None,
+            r"X holds values up to 1e\+200 .* squares do not fit float32; scale them",
+        ),
+        (np.full((2, 3, 9), 1e19), None, "squares do not fit float32"),
+        (np.array([[np.nan], [1e200]]), None, "NaN or infinity in 1 rows, first row 0"),
         (np.array(["a", "b"]), None, "X must be"),
         (np.zeros((3, 4, 4, 3)), None, "images must be uint8"),
         (np.zeros((3, 4, 4, 3, 1), np.uint8), None, "X must be"),
@@ -62,6 +74,10 @@ def test_labels_of_every_kind(labels, names, expected):
 def test_what_cannot_be_used_is_named(features, labels, message):
     with pytest.raises(DataError, match=message):
         from_arrays(features, labels)
+
+
+def test_features_as_large_as_can_be_squared_are_taken():
+    assert from_arrays(np.full((2, 9), 6e18)).features_nvd.max() == np.float32(6e18)
 
 
 def test_square_float_images_are_pointed_out():

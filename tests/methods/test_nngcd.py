@@ -209,6 +209,17 @@ def test_a_model_of_fewer_images_than_neighbours_can_be_loaded(batch, n_images):
     fresh.load_state_dict(method.state_dict())
 
 
+@pytest.mark.parametrize(("n_images", "expected"), [(40, 3), (29, 2), (10, 1), (9, 0)])
+def test_an_image_has_no_more_neighbours_than_half_a_cluster(batch, n_images, expected):
+    """Of 5 clusters: with more neighbours, images of small clusters learnt from those of others, and all became one."""
+    method = nngcd.Method(nngcd.Config(**SMALL, neighbour_weight=1.0, n_neighbours=3), make_task())
+    features = torch.randn(n_images, 6, generator=torch.Generator().manual_seed(0))
+    method.look(Overview(features, torch.full((n_images,), -1), 0, seed=0))
+    assert method.neighbours.index_nm.shape == (n_images, expected)
+    if not expected:
+        assert method.loss(batch)["neighbours"].item() == 0
+
+
 def test_a_batch_that_is_tried_twice_is_remembered_once(batch):
     once, twice = (nngcd.Method(nngcd.Config(**SMALL, entropy_memory=0.9), make_task()) for _ in range(2))
     once.loss(batch)

@@ -82,7 +82,7 @@ def make_grid(
     for seed in seeds:
         for variant in variants:
             asked = config.merge(values, variant.values, {"seed": seed})
-            settings = resolve(config.merge(_smoke(asked), asked) if is_smoke else asked)
+            settings = resolve(shortened(asked) if is_smoke else asked)
             find_component("nngcd.methods", settings.method, "Method").Method.check_machine()
             cells.append(Cell(variant, settings, out / f"{variant.name}-{seed}"))
     if out.exists() and not out.is_dir():
@@ -92,10 +92,12 @@ def make_grid(
     return cells
 
 
-def _smoke(asked: Mapping[str, Any]) -> config.Values:
-    method = find_component("nngcd.methods", asked.get("method", "nngcd"), "Method")
+def shortened(asked: Mapping[str, Any]) -> config.Values:
+    """Return settings with those of `SMOKE` where they say nothing themselves."""
+    method = find_component("nngcd.methods", asked.get("method") or "nngcd", "Method")
     names = {field.name for field in dataclasses.fields(method.Config)}
-    return {**SMOKE, "loss": {name: value for name, value in SMOKE["loss"].items() if name in names}}
+    loss = {name: value for name, value in SMOKE["loss"].items() if name in names}
+    return config.merge({**SMOKE, "loss": loss}, asked)
 
 
 def read_summary(cell: Cell) -> dict[str, Any]:

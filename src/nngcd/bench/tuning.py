@@ -7,6 +7,7 @@ choice and only tell how well the hidden classes rank the candidates.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -29,6 +30,7 @@ HIDDEN_SHARE = 0.5
 OF_THE_DATA = ("data", "dataset", "k", "seed", "reading")
 """Settings of a run that are no choice: other data have others."""
 PARTS = ("All", "Old", "New")
+_NAME = re.compile(r"[\w=+-][\w.=+-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +47,29 @@ def read_candidates(path: Path | None) -> dict[str, dict[str, Any]]:
     """Return the settings of each candidate by its name: those of a file, or else our own.
 
     Raises:
-        ConfigError: the file is not a table of names, each with a group of settings.
+        ConfigError: the file is not a table of names, each with a group of settings that are a choice.
     """
+    way_out = "Give each candidate a line, for example 'slow: {training: {learning_rate: 0.02}}'"
     with resources.as_file(resources.files("nngcd") / "recipes" / "candidates.yaml") as ours:
-        candidates = read_yaml(path or ours)
-    for name, settings in candidates.items():
-        if not isinstance(settings, dict):
-            raise ConfigError(f"--candidates, {name}", settings, "give a group of settings, for example {views: ...}")
+        candidates = read_yaml(path or ours, what="--candidates", way_out=way_out)
     if not candidates:
-        raise ConfigError("--candidates", str(path), "holds no candidate")
-    return candidates
+        raise ConfigError("--candidates", str(path), f"holds no candidate. {way_out}")
+    for name, settings in candidates.items():
+        _check_candidate(str(name), settings)
+    return {str(name): settings for name, settings in candidates.items()}
+
+
+def _check_candidate(name: str, settings: object) -> None:
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            "--candidates", name, "is no name: run folders are called after it. Use letters, digits and - _ . = +"
+        )
+    if not isinstance(settings, dict):
+        raise ConfigError(f"--candidates, {name}", settings, "give a group of settings, for example {views: ...}")
+    for key in settings:
+        # A candidate that says which data are read could be scored on the truth, which must not choose.
+        if key in (*OF_THE_DATA, "method"):
+            raise ConfigError(f"--candidates, {name}", key, "is no choice: every candidate has the same data and task")
 
 
 def possible_in(effort: str, candidates: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -62,13 +63,20 @@ COLUMNS_HELP = "Columns of a table: file_name=Bild,label=Art."
 Columns = Annotated[str | None, typer.Option("--columns", metavar="ROLE=NAME,...", help=COLUMNS_HELP)]
 
 
+MAX_SEEDS = 1_000
+
+
 def seed_range(text: str) -> list[int]:
     """Return the seeds of `0-2`, `0,3,5` or `7`."""
     try:
         parts = [part.split("-", 1) for part in text.split(",")]
-        seeds = [seed for part in parts for seed in range(int(part[0]), int(part[-1]) + 1)]
+        ranges = [range(int(part[0]), int(part[-1]) + 1) for part in parts]
     except ValueError:
-        seeds = []
+        ranges = []
+    # Counted before they are listed: a list of a billion seeds takes all memory.
+    if sum(map(len, ranges)) > MAX_SEEDS:
+        raise typer.BadParameter(f"{text!r} are more than {MAX_SEEDS:,} seeds; a run is made for each")
+    seeds = list(dict.fromkeys(chain.from_iterable(ranges)))
     if not seeds:
         raise typer.BadParameter(f"{text!r} is no list of seeds; write 0-2 or 0,1,2")
-    return list(dict.fromkeys(seeds))
+    return seeds

@@ -17,7 +17,7 @@ from typing import Any
 import typer
 
 from nngcd.cli.display import ERRORS, progress_display, reading, say, say_json
-from nngcd.cli.words import COLLAPSE_SHARE, found_words, held_back_words, label_error_words, score_words
+from nngcd.cli.words import found_words, has_collapsed, held_back_words, label_error_words, score_words
 from nngcd.core import config, processes
 from nngcd.core.device import choose_device
 from nngcd.core.errors import ConfigError, NngcdWarning, TrainingError, UserError
@@ -201,7 +201,7 @@ def show(run: RunFolder, *, is_json: bool) -> None:
 def stop_if_collapsed(run: RunFolder) -> None:
     """Raise `TrainingError` when nearly all unlabelled images fell into one category; the run is kept."""
     summary = read_json(run.summary)
-    if summary["largest_share"] > COLLAPSE_SHARE and summary["k"] > 1:
+    if has_collapsed(summary):
         share = f"{summary['largest_share']:.0%} of the unlabelled images fell into one category"
         raise TrainingError(f"T04: {share} (--strict). The run is complete: {run.path}")
 

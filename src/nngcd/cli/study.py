@@ -14,7 +14,6 @@ from nngcd.core.errors import ConfigError, did_you_mean
 if TYPE_CHECKING:
     from nngcd.bench.grid import Variant
     from nngcd.cli.grid import Asked
-    from nngcd.core.config import Values
 
 VALUES_HELP = "Values, or names of rows or candidates, instead of all."
 ChosenValues = Annotated[str | None, typer.Option("--values", metavar="A,B,...", help=VALUES_HELP)]
@@ -87,7 +86,7 @@ def _run(asked: Asked) -> None:
 
     check_matplotlib()
     name, out = asked.study, asked.out
-    variants = _variants(name, asked.values, asked.shared, is_quiet=asked.is_quiet)
+    variants = _variants(asked)
     grid.check_study(variants, asked.shared)
     cells = make_grid(variants, asked.seeds, asked.shared, out, is_smoke=asked.is_smoke)
     done = grid.do_grid(cells, cache=asked.cache, is_quiet=asked.is_quiet)
@@ -109,20 +108,21 @@ def _check_tune_only(candidates: Path | None, *, is_final: bool) -> None:
             raise ConfigError(option, str(given), "belongs to `nngcd study tune`; leave it out")
 
 
-def _variants(name: str, values: str | None, shared: Values, *, is_quiet: bool) -> list[Variant]:
+def _variants(asked: Asked) -> list[Variant]:
     """Return the rows of a study, with the user's values where there are any."""
+    from nngcd.bench.grid import shortened
     from nngcd.bench.studies import NAMES, SWEEPS, ablation, chosen_rows, chosen_values, robustness
     from nngcd.cli.grid import numbers_of_classes
     from nngcd.settings import resolve
 
+    name, values, shared, every = asked.study, asked.values, asked.shared, ("tune", *NAMES)
     if name not in NAMES:
-        raise ConfigError(
-            "STUDY", name, f"no such study.{did_you_mean(name, NAMES)} There are: tune, {', '.join(NAMES)}"
-        )
+        raise ConfigError("STUDY", name, f"no such study.{did_you_mean(name, every)} There are: {', '.join(every)}")
     if name == "ablation":
         return chosen_rows(ablation(), values)
     needs_numbers = name == "robustness" or (name == "k" and values is None)
-    n_old, n_classes = numbers_of_classes(shared, is_quiet=is_quiet) if needs_numbers else (0, None)
+    n_old, n_classes = numbers_of_classes(shared, is_quiet=asked.is_quiet) if needs_numbers else (0, None)
     if name == "robustness":
-        return chosen_rows(robustness(n_classes or n_old, resolve(shared).training.epochs), values)
+        epochs = resolve(shortened(shared) if asked.is_smoke else shared).training.epochs
+        return chosen_rows(robustness(n_classes or n_old, epochs), values)
     return SWEEPS[name].variants(chosen_values(SWEEPS[name], values, n_old=n_old, n_classes=n_classes))

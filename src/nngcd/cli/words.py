@@ -39,7 +39,7 @@ def found_words(summary: Summary) -> list[str]:
         lines.append(f"  {summary['n_unsure']:>6}  unsure ({summary['n_unsure'] / n:.0%}; change with --unsure)")
     if summary["n_unreadable"]:
         lines.append(f"  {count(summary['n_unreadable'], 'file')} could not be used; problems.csv says why")
-    if summary["largest_share"] > COLLAPSE_SHARE and summary["k"] > 1:
+    if has_collapsed(summary):
         config = find_component("nngcd.methods", summary["method"], "Method").Config
         spreads = "entropy_weight" in field_docs(config)
         advice = "Try a larger --k, or --set loss.entropy_weight=4." if spreads else "Try another --k."
@@ -48,7 +48,16 @@ def found_words(summary: Summary) -> list[str]:
     return lines
 
 
+def has_collapsed(summary: Summary) -> bool:
+    """Return whether nearly all unlabelled images fell into one category, where there are enough of them to tell."""
+    if summary["k"] == 1 or summary["n_unlabelled"] < COLLAPSE_IMAGES:
+        return False
+    return bool(summary["largest_share"] > COLLAPSE_SHARE)
+
+
 COLLAPSE_SHARE = 0.6
+COLLAPSE_IMAGES = 10
+"""Of fewer images most may well be of one category."""
 
 
 def held_back_words(summary: Summary) -> list[str]:

@@ -10,9 +10,20 @@ import torch
 from torch import Tensor
 
 from nngcd.clustering.lloyd import Starts, lloyd, scores
-from nngcd.clustering.points import ONE_PROCESS, Points, Rows, Shards, as_rows, check_settings, prepare, total
+from nngcd.clustering.points import (
+    ONE_PROCESS,
+    WIDE,
+    Points,
+    Rows,
+    Shards,
+    as_rows,
+    check_finite,
+    check_settings,
+    prepare,
+    total,
+)
 from nngcd.clustering.seeding import add_centres
-from nngcd.core.errors import ConfigError
+from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.seeds import torch_generator
 
 
@@ -31,10 +42,15 @@ class Centroids:
         self.cluster_centers_, self.n_iter_ = centres_kd + points.mean_d, int(n_iter)
 
     def predict(self, X: Rows) -> Tensor:  # noqa: N803 (scikit-learn's name)
-        """Return the nearest centre of each row."""
+        """Return the nearest centre of each row; raise `DataError` where there is none that can be told."""
         origin_d = self.cluster_centers_.mean(0)
         centres_rkd = (self.cluster_centers_ - origin_d)[None]
-        blocks = torch.split(as_rows(X).to(centres_rkd), self.block_size)
+        row_nd = as_rows(X).to(centres_rkd)
+        if row_nd.shape[1] != len(origin_d):
+            what = f"rows of {row_nd.shape[1]} features cannot be compared with centres of {len(origin_d)}"
+            raise DataError(f"{what}; give the features that were fitted")
+        blocks = torch.split(row_nd, self.block_size)
+        check_finite(torch.stack([x_bd.sum(dtype=WIDE) for x_bd in blocks]))
         return torch.cat([scores(x_bd - origin_d, centres_rkd)[:, 0].argmax(-1) for x_bd in blocks])
 
 
@@ -90,4 +106,8 @@ def given_centres(points: Points, centres: Rows, n_clusters: int) -> Tensor:
     centres_kd, shape = as_rows(centres).to(points.x_nd), (n_clusters, len(points.mean_d))
     if centres_kd.shape != shape:
         raise ConfigError("init", tuple(centres_kd.shape), f"must be {shape}: clusters, features")
+    is_bad_k = ~torch.isfinite(centres_kd).all(1)
+    if is_bad_k.any():
+        first = int(is_bad_k.nonzero()[0])
+        raise ConfigError("init", shape, f"centre {first} holds NaN or infinite values; mend it")
     return (centres_kd - points.mean_d)[None]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
@@ -86,7 +87,7 @@ class UnitRows:
     def of(cls, values: Rows, labels: Rows | None = None) -> UnitRows:
         """Return the directions of a table of rows; without labels all rows are unlabelled."""
         row_nd = as_rows(values)
-        label_n = torch.full((len(row_nd),), -1) if labels is None else torch.as_tensor(labels)
+        label_n = torch.full((len(row_nd),), -1) if labels is None else as_labels(labels, len(row_nd))
         whole = cls(row_nd, label_n.to(row_nd.device), row_nd.new_zeros(row_nd.shape[1], dtype=WIDE))
         mean_d = torch.stack([unit_bd.sum(0) for _, unit_bd in whole.blocks()]).sum(0) / len(row_nd)
         check_finite(mean_d)
@@ -106,8 +107,8 @@ def check_finite(sums: Tensor) -> None:
 
 
 def as_rows(values: Rows) -> Tensor:
-    """Return a non-empty table as float32 or float64, without a copy where possible."""
-    row_nd = torch.as_tensor(values).detach()
+    """Return a non-empty table as float32 or float64, without a copy where possible; else raise `DataError`."""
+    row_nd = _as_tensor(values, "features", "float32 or float64")
     if row_nd.ndim != 2 or not row_nd.numel():
         raise DataError(f"features must be a non-empty table (rows, features), got shape {tuple(row_nd.shape)}")
     return row_nd if row_nd.dtype in (torch.float32, torch.float64) else row_nd.float()
@@ -117,15 +118,32 @@ def as_labels(values: Rows, n_rows: int) -> Tensor:
     """Return the labels of rows as int64.
 
     Raises:
-        DataError: they are not one integer per row, or below -1.
+        DataError: they are not one integer per row, below -1, or too high for int64.
     """
-    label_n = torch.as_tensor(values).detach()
+    label_n = _as_tensor(values, "labels", "int64")
     if label_n.shape != (n_rows,) or label_n.is_floating_point() or label_n.dtype == torch.bool:
         what = f"{str(label_n.dtype).removeprefix('torch.')} of shape {tuple(label_n.shape)}"
         raise DataError(f"labels must be {n_rows} integers, one per row and -1 for unlabelled, got {what}")
-    if n_rows and int(label_n.min()) < -1:
-        raise DataError(f"labels must be 0, 1, 2, ... and -1 for unlabelled, got {int(label_n.min())}")
-    return label_n.long()
+    is_wide, label_n = label_n.dtype == torch.uint64, label_n.long()
+    lowest = int(label_n.min()) if n_rows else 0
+    if is_wide and lowest < 0:
+        raise DataError(f"labels must be below 2**63, got {lowest + 2**64}; give int64, with -1 for unlabelled")
+    if lowest < -1:
+        raise DataError(f"labels must be 0, 1, 2, ... and -1 for unlabelled, got {lowest}")
+    return label_n
+
+
+def _as_tensor(values: Rows, name: str, wanted: str) -> Tensor:
+    if isinstance(values, np.ndarray) and any(stride < 0 for stride in values.strides):
+        values = values.copy()  # torch cannot read an array backwards
+    try:
+        tensor = torch.as_tensor(values).detach()
+    except (TypeError, ValueError, RuntimeError):
+        tensor = None
+    if tensor is None or tensor.is_complex():
+        kind = str(getattr(values, "dtype", type(values).__name__)).removeprefix("torch.")
+        raise DataError(f"{name} of type {kind} cannot be used; give an array of {wanted}")
+    return tensor
 
 
 def prepare(values: Rows, label_n: Tensor | None, block_size: int, shards: Shards) -> Points:
@@ -151,6 +169,8 @@ def prepare(values: Rows, label_n: Tensor | None, block_size: int, shards: Shard
 def check_settings(points: Points, **numbers: int) -> None:
     """Raise `ConfigError` for numbers that cannot be, `n_clusters` among them."""
     for name, value in {**numbers, "block_size": points.block_size}.items():
+        if not hasattr(value, "__index__"):
+            raise ConfigError(name, value, "must be a whole number")
         if value < 1:
             raise ConfigError(name, value, "must be at least 1")
     if numbers["n_clusters"] > points.n_total:

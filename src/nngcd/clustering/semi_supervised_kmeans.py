@@ -12,7 +12,18 @@ from torch import Tensor
 
 from nngcd.clustering.kmeans import Centroids, KMeans, given_centres
 from nngcd.clustering.lloyd import NO_CLUSTER, Starts, class_sums, gains, lloyd, means, scores
-from nngcd.clustering.points import ONE_PROCESS, WIDE, Points, Rows, Shards, as_labels, check_settings, prepare, total
+from nngcd.clustering.points import (
+    ONE_PROCESS,
+    WIDE,
+    Points,
+    Rows,
+    Shards,
+    as_labels,
+    as_rows,
+    check_settings,
+    prepare,
+    total,
+)
 from nngcd.clustering.seeding import add_centres
 from nngcd.clustering.whitening import whitened_points
 from nngcd.core.errors import ConfigError, DataError
@@ -66,7 +77,8 @@ class SemiSupervisedKMeans(Centroids):
             ConfigError: a setting has a value it cannot have, for example fewer clusters than labelled classes.
             DataError: the rows are not finite numbers, or the labels do not fit.
         """
-        points = prepare(X, as_labels(y, len(X)), self.block_size, self.shards)
+        row_nd = as_rows(X)
+        points = prepare(row_nd, as_labels(y, len(row_nd)), self.block_size, self.shards)
         check_settings(points, n_clusters=self.n_clusters, n_init=self.n_init, max_iter=self.max_iter)
         self._check_size_limit(points)
         mean_cd = class_means(points)
@@ -140,6 +152,11 @@ def class_means(points: Points) -> Tensor:
     Raises:
         DataError: a class below the highest has no labelled row.
     """
+    highest = int(points.shards.gather(points.label_n.max()).max())
+    if highest >= points.n_total:
+        # Told before there are sums of so many classes, for which no memory would be enough.
+        reason = f"label {highest} is too high for {points.n_total} rows"
+        raise DataError(f"{reason}; number the labelled classes 0, 1, 2, ... with no gap")
     total_ce = class_sums(points)
     missing = (total_ce[:, -1] == 0).nonzero().flatten().tolist()
     if missing:

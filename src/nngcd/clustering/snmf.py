@@ -54,9 +54,9 @@ def solve_snmf(  # noqa: PLR0913 (what is solved, how often, until when: none be
         generator: source of the starts, on the CPU.
 
     Raises:
-        ValueError: A is not symmetric.
+        ValueError: A is not symmetric, or not of finite real numbers.
     """
-    _check_symmetric(affinity_nn)
+    affinity_nn = _symmetric(affinity_nn)
     for name, value in {"rank": rank, "n_init": n_init}.items():
         if value < 1:
             raise ConfigError(name, value, "must be at least 1")
@@ -75,11 +75,12 @@ def refine_snmf(
     """Return what a solver makes of a given start; the loss never rises on the way. Arguments as for `solve_snmf`.
 
     Raises:
-        ValueError: A is not symmetric, or the start has a negative entry.
+        ValueError: A is not symmetric, not of finite real numbers, or the start has a negative entry.
     """
-    _check_symmetric(affinity_nn)
+    affinity_nn = _symmetric(affinity_nn)
     if (start_nk < 0).any():
         raise ValueError(f"the start must not be negative, its least entry is {float(start_nk.min()):.3g}")
+    start_nk = start_nk.to(affinity_nn)
     step = _stepper(affinity_nn, solver)
     h_nk, loss, n_iter = start_nk, _loss(affinity_nn, start_nk), 0
     enough = tol * float(affinity_nn.square().sum())
@@ -114,9 +115,9 @@ def kernel_kmeans(
     the lowest is taken off the diagonal: that adds the same to the objective of every partition into K clusters.
 
     Raises:
-        ValueError: A is not symmetric.
+        ValueError: A is not symmetric, or not of finite real numbers.
     """
-    _check_symmetric(affinity_nn)
+    affinity_nn = _symmetric(affinity_nn)
     value_d, vector_nd = torch.linalg.eigh(affinity_nn.double())
     feature_nd = vector_nd * (value_d - value_d[0].clamp_max(0)).clamp_min(0).sqrt()
     seed = int(torch.randint(2**31, (), generator=generator))
@@ -129,9 +130,23 @@ def kernel_kmeans(
     return KernelKMeansResult(k_means.labels_, float(objective), k_means.n_iter_)
 
 
-def _check_symmetric(affinity_nn: Tensor) -> None:
-    if affinity_nn.shape != affinity_nn.T.shape or not torch.allclose(affinity_nn, affinity_nn.T):
-        raise ValueError(f"affinity must be a symmetric matrix, got shape {tuple(affinity_nn.shape)}")
+def _symmetric(affinity_nn: Tensor) -> Tensor:
+    """Return A, whole numbers as float64; raise `ValueError` where it is no symmetric matrix of real numbers."""
+    shape = tuple(affinity_nn.shape)
+    if len(shape) != 2 or shape[0] != shape[1] or not shape[0]:
+        raise ValueError(f"affinity must be a symmetric matrix, got shape {shape}")
+    if affinity_nn.is_complex():
+        raise ValueError(f"affinity must hold real numbers, got {str(affinity_nn.dtype).removeprefix('torch.')}")
+    affinity_nn = affinity_nn if affinity_nn.is_floating_point() else affinity_nn.double()
+    if not torch.isfinite(affinity_nn).all():
+        raise ValueError("affinity holds NaN or infinite values; leave those rows and columns out or mend them")
+    if not torch.allclose(affinity_nn, affinity_nn.T):
+        most = float((affinity_nn - affinity_nn.T).abs().max())
+        raise ValueError(
+            f"affinity must be a symmetric matrix, but differs from its transpose by up to {most:.3g}; "
+            f"give (A + A^T) / 2 if that is meant"
+        )
+    return affinity_nn
 
 
 def _loss(affinity_nn: Tensor, h_nk: Tensor) -> float:

@@ -107,23 +107,30 @@ def parse_assignments(assignments: Iterable[str]) -> Values:
     return values
 
 
-def read_yaml(path: Path) -> Values:
+RESTORE = "Correct it, or restore it from a copy; a run can also be repeated with `nngcd fit`"
+
+
+def read_yaml(path: Path, *, what: str = "config file", way_out: str = RESTORE) -> Values:
     """Return the values of a YAML file.
+
+    Args:
+        path: the file.
+        what: it is, for messages.
+        way_out: what to do when it cannot be used.
 
     Raises:
         ConfigError: the file is missing or does not hold a mapping.
     """
-    way_out = "Correct it, or restore it from a copy; a run can also be repeated with `nngcd fit`"
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError("config file", str(path), error.strerror or "cannot be read") from None
+        raise ConfigError(what, str(path), error.strerror or "cannot be read") from None
     except UnicodeDecodeError:
-        raise ConfigError("config file", str(path), f"is not UTF-8 text. {way_out}") from None
+        raise ConfigError(what, str(path), f"is not UTF-8 text. {way_out}") from None
     except yaml.YAMLError as error:
-        raise ConfigError("config file", str(path), f"is damaged ({_where(error)}). {way_out}") from None
+        raise ConfigError(what, str(path), f"is damaged ({_where(error)}). {way_out}") from None
     if not isinstance(values, dict):
-        raise ConfigError("config file", str(path), f"must hold 'name: value' lines. {way_out}")
+        raise ConfigError(what, str(path), f"must hold 'name: value' lines. {way_out}")
     return values
 
 

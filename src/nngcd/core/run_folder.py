@@ -35,13 +35,15 @@ report.html        what was found, in pictures; opens in a browser, from disk
 review/            the edits a person made (edits.jsonl)
 checkpoints/       state for `nngcd fit --resume` (removed when the run is complete)
 
-Next, from the folder that holds this one:
-  nngcd predict {run} NEW_IMAGES/ --out new.csv
+Next, from the folder that holds this one (NEW_DATA: images, or features if the run was made from features):
+  nngcd predict {run} NEW_DATA --out new.csv
   nngcd evaluate {run} --truth TRUE_LABELS.csv
-  nngcd report {run}
-  nngcd export {run} --to csv,folders --out sorted
+  nngcd export {run} --to csv --out labels
   nngcd figures {run}
   nngcd fit --resume {run}        (only if it was interrupted)
+and of a run on images:
+  nngcd report {run}
+  nngcd export {run} --to folders --out sorted
 """
 
 

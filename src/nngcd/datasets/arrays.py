@@ -40,7 +40,7 @@ def from_arrays(X: ArrayLike, y: ArrayLike | None = None, *, name: str = "arrays
         name: the name of the split.
 
     Raises:
-        DataError: X is neither features nor images, holds NaN, or does not match y.
+        DataError: X is neither features nor images, holds NaN or too large values, or does not match y.
     """
     array = np.asarray(X)
     if array.ndim == 0 or array.size == 0:
@@ -95,11 +95,22 @@ def _features(array: NDArray[np.generic]) -> NDArray[np.float32]:
     if array.ndim == 3 and array.shape[1] == array.shape[2] > 1:
         text = f"X of shape {array.shape} is read as {array.shape[1]} views of features; give images as uint8."
         warnings.warn(text, NngcdWarning, stacklevel=3)
-    features_nvd = np.ascontiguousarray(array.reshape(len(array), -1, array.shape[-1]), dtype=np.float32)
-    is_bad = ~np.isfinite(features_nvd).all(axis=(1, 2))
+    is_bad = ~np.isfinite(array).reshape(len(array), -1).all(1)
     if is_bad.any():
         raise DataError(f"X holds NaN or infinity in {is_bad.sum():,} rows, first row {int(is_bad.argmax())}.")
+    with np.errstate(over="ignore"):  # told next, in words
+        features_nvd = np.ascontiguousarray(array.reshape(len(array), -1, array.shape[-1]), dtype=np.float32)
+    _check_squares(array, features_nvd)
     return features_nvd
+
+
+def _check_squares(array: NDArray[np.generic], features_nvd: NDArray[np.float32]) -> None:
+    """Raise `DataError` where features are too large to be brought to length 1: they would all become 0."""
+    is_too_large = ~np.isfinite(np.einsum("nvd,nvd->nv", features_nvd, features_nvd)).all(1)
+    if is_too_large.any():
+        rows = f"{is_too_large.sum():,} rows, first row {int(is_too_large.argmax())}"
+        most = float(np.abs(array[is_too_large]).max())
+        raise DataError(f"X holds values up to {most:.1g} in {rows}, whose squares do not fit float32; scale them.")
 
 
 def _label_names(y: ArrayLike | None, *, n_items: int) -> list[str | None]:
@@ -112,6 +123,9 @@ def _label_names(y: ArrayLike | None, *, n_items: int) -> list[str | None]:
 
 
 def _label_name(value: object) -> str | None:
+    if isinstance(value, bytes):
+        # HDF5 and numpy's dtype S bring text so. What is no UTF-8 is spelt out, so that two names stay two.
+        value = value.decode(errors="backslashreplace")
     if value is None or value is pd.NA or value is pd.NaT or value in ("", "-1"):
         return None
     if isinstance(value, float | np.floating):

@@ -88,8 +88,7 @@ def read(
         )
         warnings.warn(text, NngcdWarning, stacklevel=3)
     warn_of_alike(names)
-    for note in listed.notes:
-        warnings.warn(note, NngcdWarning, stacklevel=3)
+    warn_of_notes(listed)
     # Of the table's rows, not of all images: a short table of labels would never reach the limit.
     refuse_if_many(
         listed.missing, n_files=listed.n_rows, allow_bad=reading.allow_bad,
@@ -113,6 +112,12 @@ def read(
         kept = [place for row, place in enumerate(kept) if row not in copies]
         names = [name for row, name in enumerate(names) if row not in copies]
     return _assembled(listed, reading, checks, kept=kept, names=names, problems=problems)
+
+
+def warn_of_notes(listed: Listed) -> None:
+    """Warn of what the user should know of a folder or table besides its problems."""
+    for note in listed.notes:
+        warnings.warn(note, NngcdWarning, stacklevel=4)
 
 
 def settled_names(labels: Sequence[str | None], reading: Config) -> list[str | None]:

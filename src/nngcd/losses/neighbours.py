@@ -28,7 +28,7 @@ def neighbour_cross_entropy(
     if neighbour_logits_bmk.shape[0] != n_images or neighbour_logits_bmk.shape[-1] != student_logits_vbk.shape[-1]:
         shapes = f"{tuple(student_logits_vbk.shape)} and {tuple(neighbour_logits_bmk.shape)}"
         raise ValueError(f"views and neighbours must belong to the same images and clusters, got shapes {shapes}")
-    if not neighbour_logits_bmk.shape[1]:  # there is one image only
+    if not neighbour_logits_bmk.shape[1]:  # there is one image only, or hardly more than clusters
         return student_logits_vbk.sum() * 0
     target_bk = (neighbour_logits_bmk.detach() / teacher_temperature).softmax(-1).mean(1)
     logp_vbk = (student_logits_vbk / student_temperature).log_softmax(-1)

@@ -40,7 +40,8 @@ class ClassifierConfig:
     """Weight of learning from the predictions of an image's nearest neighbours, beside those of its other view; 0 is
     off (paper)."""
     n_neighbours: int = 5
-    """How many neighbours; of more than 50,000 images they are looked for in a random sample of so many."""
+    """How many neighbours, but at most half the images of a cluster of average size; of more than 50,000 images they
+    are looked for in a random sample of so many."""
     neighbour_epochs: int = 5
     """After how many epochs they are found anew."""
 
@@ -90,7 +91,9 @@ class ClassifierMethod(BaseMethod):
         if self.neighbours is not None:
             is_due = overview.epoch % self.config.neighbour_epochs == 0
             generator = torch_generator(overview.seed, "neighbours")
-            self.neighbours.see(overview.features_nd, find=is_due, generator=generator)
+            self.neighbours.see(
+                overview.features_nd, find=is_due, n_clusters=self.task.n_clusters, generator=generator
+            )  # fmt: skip
 
     def mean_entropy(self, logits_vbk: Tensor) -> Tensor:
         """Return how far the mean prediction, of this batch or of earlier ones, too, is from equal shares."""

@@ -28,18 +28,22 @@ class Neighbours(nn.Module):
         self.register_buffer("index_nm", torch.zeros(0, n_neighbours, dtype=torch.int64))
         self.register_buffer("seen_nd", torch.zeros(0, 0), persistent=False)
 
-    def see(self, features_nd: Tensor, *, find: bool, generator: torch.Generator) -> None:
+    def see(self, features_nd: Tensor, *, find: bool, n_clusters: int, generator: torch.Generator) -> None:
         """Remember all features; `find` the neighbours anew, among at most `MAX_CANDIDATES` images.
 
         Args:
             features_nd: of all images.
             find: whether to find the neighbours anew.
+            n_clusters: K; an image has no more neighbours than half the images of a cluster of average size.
             generator: of the sample of the images, where there are more.
         """
         self.seen_nd = features_nd.detach()
         if find:
+            # With more, a small cluster's images would learn from those of others: 15 images of three clear categories
+            # all fell into one.
+            n_neighbours = min(self.n_neighbours, len(features_nd) // (2 * n_clusters))
             candidate_c = _candidates(len(features_nd), generator)
-            self.index_nm = nearest_neighbours(self.seen_nd, self.n_neighbours, candidate_c=candidate_c)
+            self.index_nm = nearest_neighbours(self.seen_nd, n_neighbours, candidate_c=candidate_c)
 
     def forget(self) -> None:
         """Let go of the images when training is over: they are no part of a model."""

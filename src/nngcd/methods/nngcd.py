@@ -93,7 +93,7 @@ class Method(simgcd.Method):
             self.teacher.load_state_dict(self.prototypes.state_dict())
 
     def look(self, overview: Overview) -> None:
-        """Place the prototypes at the clusters: by the paper's theory NN-GCD and k-means share their optimum."""
+        """Place the prototypes at the clusters, and the teacher with them."""
         super().look(overview)
         if self.places_prototypes(overview.epoch):
             self.teacher.load_state_dict(self.prototypes.state_dict())
