@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -46,6 +48,40 @@ def test_whoever_leaves_early_leaves_no_thread_behind():
     next(items)
     items.close()
     assert "prefetch" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_an_interrupt_while_the_thread_starts_leaves_none_behind(monkeypatch):
+    start = threading.Thread.start
+
+    def interrupted(thread):
+        start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(prefetched(counting(1000, [])))
+    wait_until(lambda: "prefetch" not in {thread.name for thread in threading.enumerate()})
+
+
+AT_THE_END = """
+import torch
+from nngcd.training.prefetch import prefetched
+
+def batches():
+    while True:
+        yield torch.randn(300, 300) @ torch.randn(300, 300)
+
+kept = [prefetched(batches()) for _ in range(8)]
+for items in kept:
+    next(items)
+"""
+
+
+@pytest.mark.slow
+def test_a_program_ends_though_somebody_still_holds_the_batches():
+    """A thread that the interpreter stops inside torch takes the whole program with it (exit code -6)."""
+    ended = subprocess.run([sys.executable, "-c", AT_THE_END], timeout=120, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_what_lies_on_a_device_already_is_not_pinned(monkeypatch):

@@ -27,33 +27,36 @@ def prefetched(items: Iterable[T]) -> Iterator[T]:
         error: BaseException | None = None
         try:
             for item in items:
-                _put(ready, item, is_left)
-                if is_left.is_set():
+                if not _put(ready, item, is_left):
                     return
         except BaseException as raised:  # noqa: BLE001 (raised again by the thread that waits)
             error = raised
         _put(ready, _End(error), is_left)
 
-    thread = threading.Thread(target=fill, name="prefetch", daemon=True)
-    thread.start()
+    # No daemon: the interpreter ends those in the middle of what they do, and torch then aborts the whole program.
+    thread = threading.Thread(target=fill, name="prefetch")
     try:
+        thread.start()  # an interrupt may come in the middle of it
         while not isinstance(item := ready.get(), _End):
             yield item
         if item.error is not None:
             raise item.error
     finally:
         is_left.set()
-        thread.join()
+        if thread.is_alive():
+            thread.join()
 
 
-def _put(ready: queue.Queue[T | _End], item: T | _End, is_left: threading.Event) -> None:
-    """Wait for room, unless nobody will take anything any more."""
-    while not is_left.is_set():
+def _put(ready: queue.Queue[T | _End], item: T | _End, is_left: threading.Event) -> bool:
+    """Wait for room and return True; return False once nobody will take anything any more."""
+    # The main thread is over when the program ends while somebody still holds the batches.
+    while not is_left.is_set() and threading.main_thread().is_alive():
         try:
             ready.put(item, timeout=0.1)
-            return
         except queue.Full:
             continue
+        return True
+    return False
 
 
 def pinned(tensor: Tensor) -> Tensor:
