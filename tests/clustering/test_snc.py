@@ -299,6 +299,8 @@ def test_labels_may_leave_classes_out_of_a_hierarchy_but_not_out_of_k_clusters()
     assert all(is_pure(level, gap) for level in partitions(x, gap))
     with pytest.raises(DataError, match="class 1 has no labelled row"):
         cluster(x, gap, 8)
+    with pytest.raises(DataError, match="class 2 has no labelled row"):
+        cluster(x, np.where(labels == 2, 10**12, labels), 8)
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,16 @@ def test_yaml_files(tmp_path):
         config.read_yaml(tmp_path / "absent.yaml")
 
 
+def test_a_name_that_stands_twice_is_refused(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text("slow: {rate: 1}\nfast: {rate: 3}\nslow: {rate: 2}\n")
+    with pytest.raises(ConfigError, match=r"line 3 names 'slow' a second time"):
+        config.read_yaml(path)
+    path.write_text("slow:\n  rate: 1\n  rate: 2\n")
+    with pytest.raises(ConfigError, match=r"line 3 names 'rate' a second time"):
+        config.read_yaml(path)
+
+
 def test_a_file_that_is_no_text_and_a_list_that_is_none_are_refused_in_plain_words(tmp_path):
     (tmp_path / "picture.png").write_bytes(b"\x89PNG\xff")
     with pytest.raises(ConfigError, match="is not UTF-8 text"):

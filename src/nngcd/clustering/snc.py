@@ -127,11 +127,12 @@ def _checked(features_nd: Rows, labels_n: Rows) -> tuple[Tensor, Ids]:
 
 
 def _check_n_clusters(n_clusters: int, class_n: Ids) -> None:
-    n_labelled_c = np.bincount(class_n[class_n >= 0])
-    if (n_labelled_c == 0).any():
-        missing = int(n_labelled_c.argmin())
+    class_c = np.unique(class_n[class_n >= 0])
+    is_off_c = class_c != np.arange(len(class_c))
+    if is_off_c.any():
+        missing = int(is_off_c.argmax())
         raise DataError(f"class {missing} has no labelled row; number the labelled classes 0, 1, 2, ... with no gap")
-    n_old, n_images = len(n_labelled_c), len(class_n)
+    n_old, n_images = len(class_c), len(class_n)
     if n_clusters < max(n_old, 1):
         raise ConfigError("n_clusters", n_clusters, f"must be at least {max(n_old, 1)}: {n_old} classes are labelled")
     if n_clusters > n_images:

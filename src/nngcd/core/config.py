@@ -122,7 +122,7 @@ def read_yaml(path: Path, *, what: str = "config file", way_out: str = RESTORE) 
         ConfigError: the file is missing or does not hold a mapping.
     """
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = yaml.load(path.read_text(encoding="utf-8"), Loader=_NamesOnce)
     except OSError as error:
         raise ConfigError(what, str(path), error.strerror or "cannot be read") from None
     except UnicodeDecodeError:
@@ -132,6 +132,21 @@ def read_yaml(path: Path, *, what: str = "config file", way_out: str = RESTORE) 
     if not isinstance(values, dict):
         raise ConfigError(what, str(path), f"must hold 'name: value' lines. {way_out}")
     return values
+
+
+class _NameTwice(yaml.YAMLError):
+    pass
+
+
+class _NamesOnce(yaml.SafeLoader):
+    """YAML in which no name may stand twice: of two values PyYAML takes the last, and says nothing."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [key.value for key, _ in node.value]
+        for i, (key, _) in enumerate(node.value):
+            if names.index(key.value) < i:
+                raise _NameTwice(f"line {key.start_mark.line + 1} names '{key.value}' a second time")
+        return super().construct_mapping(node, deep)
 
 
 @cache
@@ -160,5 +175,7 @@ def _field_types(cls: type) -> dict[str, Any]:
 
 
 def _where(error: yaml.YAMLError) -> str:
+    if isinstance(error, _NameTwice):
+        return str(error)
     mark = getattr(error, "problem_mark", None)
     return "not valid YAML" if mark is None else f"line {mark.line + 1} is not valid YAML"

@@ -6,6 +6,7 @@ import hashlib
 import math
 import warnings
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from nngcd.core.errors import DataError, NngcdWarning
 from nngcd.datasets.file_tree import no_such_path
 from nngcd.datasets.image_arrays import ImageArrays
-from nngcd.datasets.labels import index_names
+from nngcd.datasets.labels import index_names, is_number, unclear_names
 from nngcd.datasets.split import Split, Truth, image_table
 
 
@@ -40,7 +41,8 @@ def from_arrays(X: ArrayLike, y: ArrayLike | None = None, *, name: str = "arrays
         name: the name of the split.
 
     Raises:
-        DataError: X is neither features nor images, holds NaN or too large values, or does not match y.
+        DataError: X is neither features nor images, holds NaN or too large values, or does not match y; or y holds a
+            label such as 'unknown' or -2.
     """
     array = np.asarray(X)
     if array.ndim == 0 or array.size == 0:
@@ -119,7 +121,19 @@ def _label_names(y: ArrayLike | None, *, n_items: int) -> list[str | None]:
     values = np.asarray(y, dtype=object)
     if values.shape != (n_items,):
         raise DataError(f"y must hold one label per row of X: expected shape ({n_items},), got {values.shape}.")
-    return [_label_name(value) for value in values.tolist()]
+    names = [_label_name(value) for value in values.tolist()]
+    _refuse_unclear(names)
+    return names
+
+
+def _refuse_unclear(names: Sequence[str | None]) -> None:
+    """Raise `DataError` where nobody can tell whether a label names a category; text made of NaN is such a case."""
+    for name, count in unclear_names(names).items():
+        way_out = "Put -1 or None where there is none; if it is a category, call it something else"
+        raise DataError(f"D08: y holds '{name}' {count:,} times. Is that a category or 'no label'? {way_out}.")
+    below = [name for name in names if name is not None and name.startswith("-") and is_number(name)]
+    if below:
+        raise DataError(f"y holds {below[0]}. Give labels as names or numbers from 0, and -1 for unlabelled.")
 
 
 def _label_name(value: object) -> str | None:
