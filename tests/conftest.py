@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -29,8 +30,10 @@ def nngcd(monkeypatch, capsys):
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["nngcd", *(str(a) for a in arguments)])
+        before = signal.getsignal(signal.SIGTERM)
         with pytest.raises(SystemExit) as exit_:
             main()
+        signal.signal(signal.SIGTERM, before)
         captured = capsys.readouterr()
         return exit_.value.code or 0, captured.out, captured.err
 

@@ -409,6 +409,17 @@ def test_a_polite_stop_says_how_to_go_on(arrays, tmp_path):
     assert not (run / ".lock").exists()
 
 
+def test_a_polite_stop_before_the_run_is_an_interrupt(nngcd, arrays, monkeypatch):
+    def stopped(*arguments, **options):
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise AssertionError("SIGTERM went unheard")
+
+    monkeypatch.setattr("nngcd.cli.running.open_data", stopped)
+    code, _, err = nngcd("fit", arrays)
+    assert code == 130
+    assert "Traceback" not in err
+
+
 @pytest.mark.slow
 def test_the_demo_finds_the_hidden_digits(nngcd, tmp_path):
     code, out, _ = nngcd("demo", "--out", tmp_path / "demo", "--seeds", "0", "--json")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -46,6 +48,21 @@ def test_fit_writes_the_page_and_report_writes_it_again(nngcd, image_folder, tmp
     assert nngcd("report", run, "--out", tmp_path / "other.html", "--overwrite")[0] == 0
 
     check_images_that_are_gone(nngcd, run, image_folder, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_run_stopped_while_its_page_is_written_is_complete(nngcd, image_folder, tmp_path, monkeypatch):
+    run = tmp_path / "run"
+
+    def stopped(*arguments, **options):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("nngcd.cli.running.write_report", stopped)
+    options = ["--k", 3, "--method", "kmeans", "--image-size", 32, "--workers", 0, "--out", run]
+    code, _, err = nngcd("fit", image_folder, *options)
+    assert code == 130
+    assert f"The run is complete; try again: nngcd report {run}" in " ".join(err.split())
+    assert (run / "results.csv").is_file()
 
 
 def check_images_that_are_gone(nngcd, run, image_folder, tmp_path):

@@ -80,6 +80,11 @@ def test_features_take_effort_quick_whatever_is_asked_and_one_of_them_is_enough(
     assert found.labels_.tolist() == [0]
 
 
+def test_a_number_of_categories_that_is_none_is_refused_by_its_name(blobs):
+    with pytest.raises(ConfigError, match=r"n_categories = \(2, 6\): give a whole number, 'auto' or a range"):
+        CategoryDiscovery((2, 6)).fit(*blobs[:2])
+
+
 def test_an_effort_that_does_not_exist_is_refused_for_features_too(blobs):
     with pytest.raises(ConfigError, match=r"effort = 'norml': no such effort\. Did you mean 'normal'"):
         CategoryDiscovery(6, effort="norml").fit(*blobs[:2])

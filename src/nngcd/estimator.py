@@ -106,6 +106,10 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         for name in own.keys() & further.keys():
             raise ConfigError(f"settings['{name}']", further[name], "has a parameter of its own; use that")
         cache = Path(self.cache) if self.cache else None
+        if not isinstance(self.n_categories, int | str | np.integer | type(None)):
+            raise ConfigError(
+                "n_categories", self.n_categories, "give a whole number, 'auto' or a range such as '20..60'"
+            )
         settings = resolve({**further, **{name: value for name, value in own.items() if value is not None}})
         fitted = fit(split, settings, cache=cache, progress=self.progress)
         self._keep(fitted.model, fitted.categories, fitted.confidence)

@@ -102,14 +102,39 @@ def test_yaml_files(tmp_path):
         config.read_yaml(tmp_path / "absent.yaml")
 
 
-def test_a_name_that_stands_twice_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("text", "name", "line"),
+    [
+        ("slow: {rate: 1}\nfast: {rate: 3}\nslow: {rate: 2}\n", "slow", 3),
+        ("slow:\n  rate: 1\n  rate: 2\n", "rate", 3),
+        ("slow: {rate: 1, rate: 2}\n", "rate", 1),
+    ],
+)
+def test_a_name_that_stands_twice_is_refused(tmp_path, text, name, line):
     path = tmp_path / "c.yaml"
-    path.write_text("slow: {rate: 1}\nfast: {rate: 3}\nslow: {rate: 2}\n")
-    with pytest.raises(ConfigError, match=r"line 3 names 'slow' a second time"):
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=rf"has '{name}' twice in one group \(again in line {line}\); remove one"):
         config.read_yaml(path)
-    path.write_text("slow:\n  rate: 1\n  rate: 2\n")
-    with pytest.raises(ConfigError, match=r"line 3 names 'rate' a second time"):
+
+
+def test_a_name_that_stands_twice_in_an_assignment_is_refused():
+    with pytest.raises(ConfigError, match=r"--set training.*'epochs' twice"):
+        config.parse_assignments(["training={epochs: 1, epochs: 2}"])
+
+
+def test_names_are_text_as_written(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text("on: 1\nyes: {0.10: on}\n1: 2\n01: 3\nnull: 4\n")
+    assert config.read_yaml(path) == {"on": 1, "yes": {"0.10": True}, "1": 2, "01": 3, "null": 4}
+    path.write_text("? [a, b]\n: 1\n")
+    with pytest.raises(ConfigError, match=r"in place of a name \(line 1\); write 'name: value'"):
         config.read_yaml(path)
+
+
+def test_a_group_may_begin_as_another_one(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text("a: &a {rate: 1}\nx:\n  y: &b\n    <<: *a\n    rate: 2\nc:\n  <<: *b\n")
+    assert config.read_yaml(path) == {"a": {"rate": 1}, "x": {"y": {"rate": 2}}, "c": {"rate": 2}}
 
 
 def test_a_file_that_is_no_text_and_a_list_that_is_none_are_refused_in_plain_words(tmp_path):

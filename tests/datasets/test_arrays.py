@@ -1,9 +1,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from nngcd.core.errors import DataError, NngcdWarning
 from nngcd.datasets.arrays import from_arrays, load
+from nngcd.datasets.reading import Config
 
 
 def test_features_of_one_and_of_several_views():
@@ -41,6 +43,11 @@ def test_uint8_arrays_are_images(shape):
         (np.array(["b", "a", None], dtype=object), ("a", "b"), [1, 0, -1]),
         (["b", "a", float("nan")], ("a", "b"), [1, 0, -1]),
         (["b", np.str_("a"), np.float32("nan")], ("a", "b"), [1, 0, -1]),
+        (["b", "a", "  "], ("a", "b"), [1, 0, -1]),
+        (np.ma.masked_equal([5, 4, 9], 9), ("4", "5"), [1, 0, -1]),
+        (np.ma.masked_equal(["b", "a", "x"], "x"), ("a", "b"), [1, 0, -1]),
+        ([np.int8(5), 4.0, np.float16(-1)], ("4", "5"), [1, 0, -1]),
+        (torch.tensor([5, 4, -1]), ("4", "5"), [1, 0, -1]),
         (pd.Series(["b", "a", pd.NA], dtype="string"), ("a", "b"), [1, 0, -1]),
         (pd.Series([5, 4, None], dtype="Int64"), ("4", "5"), [1, 0, -1]),
     ],
@@ -57,10 +64,14 @@ def test_labels_of_every_kind(labels, names, expected):
         (np.zeros((0, 4)), None, "X is empty"),
         (np.zeros((3, 2)), [0, 1], r"expected shape \(3,\), got \(2,\)"),
         (np.zeros((3, 2)), np.zeros((3, 1)), r"got \(3, 1\)"),
-        (np.zeros((3, 2)), ["cat", "unknown", "unknown"], r"D08: y holds 'unknown' 2 times.*Put -1 or None"),
+        (np.zeros((3, 2)), ["cat", "unknown", "unknown"], r"D08: y holds 'unknown' 2 times.*Put -1 or ''"),
         (np.zeros((3, 2)), np.array(["cat", "dog", np.nan]), "D08: y holds 'nan' 1 times"),
         (np.zeros((3, 2)), [0, 1, -2], "y holds -2. Give labels as names or numbers from 0, and -1 for unlabelled"),
         (np.zeros((3, 2)), [0.0, np.nan, -2.5], "y holds -2.5"),
+        (np.zeros((3, 2)), [0.0, np.nan, np.inf], "y holds inf"),
+        (np.zeros((3, 2)), np.array(["cat", "dog", None]).astype(str), "D08: y holds 'None' 1 times"),
+        (np.zeros((3, 2)), ["cat", "\ud800", ""], r"y holds '\\ud800', which cannot be written as text"),
+        (np.ma.masked_equal(np.eye(3), 1), None, "X holds masked values"),
         (np.array([[0.0], [np.nan]]), None, "NaN or infinity in 1 rows, first row 1"),
         (np.array([[0, 1], [2, -1e20]], np.float32), None, r"up to 1e\+20 in 1 rows, first row 1, .*; scale them"),
         (
@@ -78,6 +89,30 @@ def test_labels_of_every_kind(labels, names, expected):
 def test_what_cannot_be_used_is_named(features, labels, message):
     with pytest.raises(DataError, match=message):
         from_arrays(features, labels)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
+def test_tensors_are_taken_also_where_they_need_a_gradient(kind):
+    features = torch.arange(6.0).reshape(3, 2).to(kind).requires_grad_()
+    assert from_arrays(features).features_nvd.tolist() == [[[0, 1]], [[2, 3]], [[4, 5]]]
+
+
+def test_a_file_is_read_as_the_user_says(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, X=np.zeros((3, 2)), y=np.array(["owl", "unknown", ""]))
+    with pytest.raises(DataError, match=r"D08: 1 images are labelled 'unknown'.*--unlabelled unknown or --category"):
+        load(path)
+    assert load(path, reading=Config(unlabelled_names=("unknown",)))[0].class_names == ("owl",)
+    assert load(path, reading=Config(category_names=("unknown",)))[0].class_names == ("owl", "unknown")
+    assert load(
+        path,
+        reading=Config(
+            same=("owl=unknown",),
+        ),
+    )[0].labels.tolist() == [0, 0, -1]
+    with pytest.warns(NngcdWarning, match="D08: no image is labelled 'crow'"):
+        load(path, reading=Config(unlabelled_names=("unknown", "crow")))
+    assert load(path, use_labels=False)[0].labels.tolist() == [-1, -1, -1]
 
 
 def test_features_as_large_as_can_be_squared_are_taken():

@@ -63,25 +63,48 @@ def test_an_interrupt_while_the_thread_starts_leaves_none_behind(monkeypatch):
     wait_until(lambda: "prefetch" not in {thread.name for thread in threading.enumerate()})
 
 
-AT_THE_END = """
-import torch
+ENDLESS = """
+import itertools, threading, torch
 from nngcd.training.prefetch import prefetched
 
 def batches():
     while True:
         yield torch.randn(300, 300) @ torch.randn(300, 300)
 
+"""
+STILL_HELD = """
 kept = [prefetched(batches()) for _ in range(8)]
 for items in kept:
     next(items)
 """
+TAKEN_AFTER_THE_MAIN_THREAD = """
+def work():
+    threading.main_thread().join()
+    print(sum(1 for _, _ in zip(range(20), prefetched(batches()))))
+
+threading.Thread(target=work).start()
+"""
+TAKEN_BY_A_DAEMON = """
+def work():
+    for _ in prefetched(itertools.count()):
+        begun.set()
+
+begun = threading.Event()
+threading.Thread(target=work, daemon=True).start()
+begun.wait()
+"""
 
 
 @pytest.mark.slow
-def test_a_program_ends_though_somebody_still_holds_the_batches():
-    """A thread that the interpreter stops inside torch takes the whole program with it (exit code -6)."""
-    ended = subprocess.run([sys.executable, "-c", AT_THE_END], timeout=120, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
+@pytest.mark.parametrize(
+    ("program", "said"), [(STILL_HELD, ""), (TAKEN_AFTER_THE_MAIN_THREAD, "20\n"), (TAKEN_BY_A_DAEMON, "")]
+)
+def test_a_program_ends_whoever_takes_the_batches(program, said):
+    """Neither waits forever nor is killed (-6): a thread that ends inside torch takes the whole program with it."""
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDLESS + program], timeout=120, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, said, "")
 
 
 def test_what_lies_on_a_device_already_is_not_pinned(monkeypatch):

@@ -29,6 +29,7 @@ from nngcd.cli import (
     study,
 )
 from nngcd.cli.display import ERRORS, warn
+from nngcd.cli.stopping import interrupt_on_sigterm
 from nngcd.core.errors import ResourceError, TrainingError, UserError
 
 EXIT_BUG, EXIT_INTERRUPTED = 1, 130
@@ -87,6 +88,7 @@ def start(
 def main() -> None:
     """Run the command line; user mistakes end with one clear message and the exit code of their kind."""
     warnings.showwarning = warn
+    interrupt_on_sigterm()
     try:
         app()
     except UserError as error:

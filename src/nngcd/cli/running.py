@@ -11,12 +11,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import typer
 
 from nngcd.cli.display import ERRORS, progress_display, reading, say, say_json
+from nngcd.cli.stopping import interrupt_on_sigterm
 from nngcd.cli.words import found_words, has_collapsed, held_back_words, label_error_words, score_words
 from nngcd.core import config, processes
 from nngcd.core.device import choose_device
@@ -163,13 +163,16 @@ def report_on(run: RunFolder, *, is_quiet: bool) -> None:
     """Write the page of a run on images. Whatever goes wrong with the page, the run is complete and stays so."""
     if not processes.is_first() or run.report.is_file() or read_json(run.summary)["backbone"] == "features":
         return
+    again = f"The run is complete; try again: nngcd report {shlex.quote(str(run.path))}"
     try:
         findings = read_findings(run)
         with progress_display(is_quiet=is_quiet) as progress:
             write_report(findings, run.report, progress=progress)
     except UserError as error:
-        text = f"the report could not be written: {error} The run is complete; try again: nngcd report {run.path}"
-        warnings.warn(text, NngcdWarning, stacklevel=2)
+        warnings.warn(f"the report could not be written: {error} {again}", NngcdWarning, stacklevel=2)
+    except KeyboardInterrupt:
+        ERRORS.print(f"\nStopped before the report was written. {again}", markup=False, highlight=False)
+        raise typer.Exit(130) from None
 
 
 def show(run: RunFolder, *, is_json: bool) -> None:
@@ -224,11 +227,7 @@ def _resume_command(run: RunFolder, cache: Path | None) -> str:
 @contextmanager
 def interruptible(go_on: str) -> Iterator[None]:
     """Turn Ctrl-C, SIGTERM and the end of another process into a clean end that says how to go on."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    then: Any = signal.signal(signal.SIGTERM, stop)
+    then: Any = interrupt_on_sigterm()
     how = f"everything up to the last whole epoch is kept. Continue:  {go_on}"
     try:
         yield

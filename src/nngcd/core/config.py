@@ -98,7 +98,9 @@ def parse_assignments(assignments: Iterable[str]) -> Values:
         if not equals or not path:
             raise ConfigError("--set", assignment, "expected NAME=VALUE, for example training.epochs=30")
         try:
-            value: Any = yaml.safe_load(text)
+            value: Any = yaml.load(text, Loader=_PlainNames)
+        except _BadName as error:
+            raise ConfigError(f"--set {path}", text[:80], str(error)) from None
         except yaml.YAMLError as error:
             raise ConfigError(f"--set {path}", text[:80], f"is not valid YAML ({error.__class__.__name__})") from None
         for part in reversed(path.split(".")):
@@ -122,11 +124,13 @@ def read_yaml(path: Path, *, what: str = "config file", way_out: str = RESTORE) 
         ConfigError: the file is missing or does not hold a mapping.
     """
     try:
-        values = yaml.load(path.read_text(encoding="utf-8"), Loader=_NamesOnce)
+        values = yaml.load(path.read_text(encoding="utf-8"), Loader=_PlainNames)
     except OSError as error:
         raise ConfigError(what, str(path), error.strerror or "cannot be read") from None
     except UnicodeDecodeError:
         raise ConfigError(what, str(path), f"is not UTF-8 text. {way_out}") from None
+    except _BadName as error:
+        raise ConfigError(what, str(path), str(error)) from None
     except yaml.YAMLError as error:
         raise ConfigError(what, str(path), f"is damaged ({_where(error)}). {way_out}") from None
     if not isinstance(values, dict):
@@ -134,19 +138,31 @@ def read_yaml(path: Path, *, what: str = "config file", way_out: str = RESTORE) 
     return values
 
 
-class _NameTwice(yaml.YAMLError):
-    pass
+class _BadName(yaml.YAMLError):
+    """A name that cannot be meant; says which, where, and what to do."""
 
 
-class _NamesOnce(yaml.SafeLoader):
-    """YAML in which no name may stand twice: of two values PyYAML takes the last, and says nothing."""
+class _PlainNames(yaml.SafeLoader):
+    """YAML whose names are text, as written, and stand once: else `on` is True, and of two values the last one wins."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        names = [key.value for key, _ in node.value]
-        for i, (key, _) in enumerate(node.value):
-            if names.index(key.value) < i:
-                raise _NameTwice(f"line {key.start_mark.line + 1} names '{key.value}' a second time")
-        return super().construct_mapping(node, deep)
+    def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
+        """Return a group of names and values as it is written, before values and anchors are filled in."""
+        node = super().compose_mapping_node(anchor)
+        names = set()
+        for key, _ in node.value:
+            line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                raise _BadName(f"has a list or a group in place of a name (line {line}); write 'name: value'")
+            if key.value in names:
+                raise _BadName(f"has '{key.value}' twice in one group (again in line {line}); remove one of them")
+            names.add(key.value)
+            if key.tag != MERGE:
+                key.tag = self.DEFAULT_SCALAR_TAG
+        return node
+
+
+MERGE = "tag:yaml.org,2002:merge"
+"""What YAML calls the name `<<`."""
 
 
 @cache
@@ -175,7 +191,5 @@ def _field_types(cls: type) -> dict[str, Any]:
 
 
 def _where(error: yaml.YAMLError) -> str:
-    if isinstance(error, _NameTwice):
-        return str(error)
     mark = getattr(error, "problem_mark", None)
     return "not valid YAML" if mark is None else f"line {mark.line + 1} is not valid YAML"

@@ -38,11 +38,11 @@ checkpoints/       state for `nngcd fit --resume` (removed when the run is compl
 Next, from the folder that holds this one (NEW_DATA: images, or features if the run was made from features):
   nngcd predict {run} NEW_DATA --out new.csv
   nngcd evaluate {run} --truth TRUE_LABELS.csv
+  nngcd report {run}
   nngcd export {run} --to csv --out labels
   nngcd figures {run}
   nngcd fit --resume {run}        (only if it was interrupted)
 and of a run on images:
-  nngcd report {run}
   nngcd export {run} --to folders --out sorted
 """
 

@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import warnings
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from nngcd.core.errors import DataError, NngcdWarning
+from nngcd.datasets.array_labels import label_names, refuse_unclear
 from nngcd.datasets.file_tree import no_such_path
 from nngcd.datasets.image_arrays import ImageArrays
-from nngcd.datasets.labels import index_names, is_number, unclear_names
+from nngcd.datasets.labels import index_names
+from nngcd.datasets.listed import settled_names, warn_of_unused
+from nngcd.datasets.reading import Config
 from nngcd.datasets.split import Split, Truth, image_table
 
 
-def load(root: Path | None) -> tuple[Split, Truth | None]:
+def load(
+    root: Path | None, *, reading: Config | None = None, use_labels: bool = True
+) -> tuple[Split, Truth | None]:  # fmt: skip
     """Return the images or features of an `.npz` file with `X` and optionally `y`; see `from_arrays`.
 
+    Args:
+        root: the file.
+        reading: what the user says about labels.
+        use_labels: whether to read them.
+
     Raises:
-        DataError: the file is missing, holds Python objects or lacks `X`.
+        DataError: the file is missing, holds Python objects or lacks `X`, or a label is unclear.
     """
     if root is None:
         raise DataError("D01: the dataset 'arrays' needs the path of an .npz file.")
-    features, labels = _read(root)
-    return from_arrays(features, labels, name=root.stem), None
+    values, labels = _read(root, use_labels=use_labels)
+    names = label_names(labels, n_items=len(np.atleast_1d(values)))
+    reading = reading or Config()
+    warn_of_unused(names, reading)
+    return _split(values, settled_names(names, reading), root.stem), None
 
 
 def from_arrays(X: ArrayLike, y: ArrayLike | None = None, *, name: str = "arrays") -> Split:  # noqa: N803 (as scikit-learn)
@@ -44,10 +56,27 @@ def from_arrays(X: ArrayLike, y: ArrayLike | None = None, *, name: str = "arrays
         DataError: X is neither features nor images, holds NaN or too large values, or does not match y; or y holds a
             label such as 'unknown' or -2.
     """
-    array = np.asarray(X)
+    array = _plain(X)
+    names = label_names(y, n_items=len(np.atleast_1d(array)))
+    refuse_unclear(names)
+    return _split(array, names, name)
+
+
+def _plain(values: ArrayLike) -> NDArray[Any]:
+    """Return numpy's array of what was given; a tensor may lie on another device or need a gradient."""
+    if hasattr(values, "detach"):
+        tensor = values.detach().cpu()
+        # numpy has no bfloat16.
+        values = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
+    if np.ma.is_masked(values):
+        raise DataError("X holds masked values. Fill them, or leave their rows out.")
+    return np.asarray(values)
+
+
+def _split(array: NDArray[Any], names: Sequence[str | None], name: str) -> Split:
     if array.ndim == 0 or array.size == 0:
         raise DataError("D02: X is empty; there is nothing to sort.")
-    labels, class_names = index_names(_label_names(y, n_items=len(array)))
+    labels, class_names = index_names(names)
     is_images = array.ndim == 4 or (array.ndim == 3 and array.dtype == np.uint8)
     images = ImageArrays(array) if is_images else None
     features_nvd = None if is_images else _features(array)
@@ -67,7 +96,7 @@ def is_array_file(path: Path) -> bool:
     return path.is_file() and path.suffix.lower() == ".npz"
 
 
-def _read(path: Path) -> tuple[NDArray[np.generic], NDArray[np.generic] | None]:
+def _read(path: Path, *, use_labels: bool) -> tuple[NDArray[np.generic], NDArray[np.generic] | None]:
     if not path.is_file():
         raise no_such_path(path, expected="file", is_wanted=is_array_file)
     try:
@@ -75,6 +104,8 @@ def _read(path: Path) -> tuple[NDArray[np.generic], NDArray[np.generic] | None]:
         with np.load(path, allow_pickle=False) as arrays:
             if "X" not in arrays:
                 raise DataError(f"D17: no array 'X' in '{path}' (found: {', '.join(arrays)}).")
+            if not use_labels:
+                return arrays["X"], None
             others = [name for name in arrays if name not in ("X", "y")]
             if others and "y" not in arrays:
                 text = (
@@ -113,39 +144,6 @@ def _check_squares(array: NDArray[np.generic], features_nvd: NDArray[np.float32]
         rows = f"{is_too_large.sum():,} rows, first row {int(is_too_large.argmax())}"
         most = float(np.abs(array[is_too_large]).max())
         raise DataError(f"X holds values up to {most:.1g} in {rows}, whose squares do not fit float32; scale them.")
-
-
-def _label_names(y: ArrayLike | None, *, n_items: int) -> list[str | None]:
-    if y is None:
-        return [None] * n_items
-    values = np.asarray(y, dtype=object)
-    if values.shape != (n_items,):
-        raise DataError(f"y must hold one label per row of X: expected shape ({n_items},), got {values.shape}.")
-    names = [_label_name(value) for value in values.tolist()]
-    _refuse_unclear(names)
-    return names
-
-
-def _refuse_unclear(names: Sequence[str | None]) -> None:
-    """Raise `DataError` where nobody can tell whether a label names a category; text made of NaN is such a case."""
-    for name, count in unclear_names(names).items():
-        way_out = "Put -1 or None where there is none; if it is a category, call it something else"
-        raise DataError(f"D08: y holds '{name}' {count:,} times. Is that a category or 'no label'? {way_out}.")
-    below = [name for name in names if name is not None and name.startswith("-") and is_number(name)]
-    if below:
-        raise DataError(f"y holds {below[0]}. Give labels as names or numbers from 0, and -1 for unlabelled.")
-
-
-def _label_name(value: object) -> str | None:
-    if isinstance(value, bytes):
-        # HDF5 and numpy's dtype S bring text so. What is no UTF-8 is spelt out, so that two names stay two.
-        value = value.decode(errors="backslashreplace")
-    if value is None or value is pd.NA or value is pd.NaT or value in ("", "-1"):
-        return None
-    if isinstance(value, float | np.floating):
-        # Integer labels with gaps arrive as floats: NaN for the gaps, 3.0 for 3.
-        return None if math.isnan(value) or value == -1 else str(int(value) if value.is_integer() else value)
-    return None if value == -1 else str(value)
 
 
 def _hash(row: NDArray[np.generic]) -> str:

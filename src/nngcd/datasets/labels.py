@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from nngcd.core.errors import DataError, NngcdWarning
 from nngcd.datasets.split import UNLABELLED, Problem
 
-UNCLEAR_NAMES = ("unknown", "other", "-1", "?", "nan", "misc")
+UNCLEAR_NAMES = ("unknown", "other", "-1", "?", "nan", "misc", "none", "null", "na", "n/a", "<na>", "nat")
+"""Names, in any case, that may also mean "no label"; the last ones are what tables and arrays make of a gap."""
 SHORTEST_TYPO = 6
 NOTHING_TO_SORT = (
     "nothing to sort. Put images without a label into _unlabelled/, or leave their label empty; to try the method on "

@@ -82,11 +82,7 @@ def read(
         DataError: an unclear label, or too many files are missing or unreadable.
     """
     names = settled_names(listed.labels, reading)
-    for name in unused_names(listed.labels, reading):
-        text = (
-            f"D08: no image is labelled '{name}', so what was said about it has no effect. Is it spelt as in the data?"
-        )
-        warnings.warn(text, NngcdWarning, stacklevel=3)
+    warn_of_unused(listed.labels, reading)
     warn_of_alike(names)
     warn_of_notes(listed)
     # Of the table's rows, not of all images: a short table of labels would never reach the limit.
@@ -129,6 +125,15 @@ def settled_names(labels: Sequence[str | None], reading: Config) -> list[str | N
     same = reading.name_of
     renamed = [None if label is None else same.get(label, label) for label in labels]
     return settle_unclear(renamed, unlabelled_names=reading.unlabelled_names, category_names=reading.category_names)
+
+
+def warn_of_unused(labels: Sequence[str | None], reading: Config) -> None:
+    """Warn of what the user said about names that no image carries."""
+    for name in unused_names(labels, reading):
+        text = (
+            f"D08: no image is labelled '{name}', so what was said about it has no effect. Is it spelt as in the data?"
+        )
+        warnings.warn(text, NngcdWarning, stacklevel=4)
 
 
 def unused_names(labels: Sequence[str | None], reading: Config) -> list[str]:

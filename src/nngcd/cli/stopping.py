@@ -1,0 +1,16 @@
+"""What a polite request to end (SIGTERM) does: the same as Ctrl-C, so that one way of stopping is enough."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import Any, NoReturn
+
+
+def interrupt_on_sigterm() -> Any:  # noqa: ANN401 (a handler of any kind, as `signal.signal` has it)
+    """Let SIGTERM raise `KeyboardInterrupt` from now on; return what handled it before."""
+    return signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
