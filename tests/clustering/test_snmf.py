@@ -118,6 +118,92 @@ def test_whole_numbers_are_taken(solver):
     assert refine_snmf(affinity_nn, torch.ones(2, 1), solver=solver).loss < 4
 
 
+def test_arrays_are_taken():
+    f_nd = random_matrix(10, 3).abs()
+    affinity_nn, start_nk = f_nd @ f_nd.T, random_matrix(10, 2, seed=1).abs()
+    for a_nn, s_nk in (
+        (affinity_nn.numpy(), start_nk.numpy()),
+        (affinity_nn.numpy()[::-1, ::-1][::-1, ::-1], start_nk),
+    ):
+        assert torch.equal(refine_snmf(a_nn, s_nk).h_nk, refine_snmf(affinity_nn, start_nk).h_nk)
+    for solve in (solve_snmf, kernel_kmeans):
+        array, tensor = (solve(a_nn, 2, generator=seeded()) for a_nn in (affinity_nn.numpy(), affinity_nn))
+        assert torch.equal(array[0], tensor[0])
+
+
+@pytest.mark.parametrize("affinity_nn", [[["a", "b"], ["c", "d"]], torch.eye(2).to_sparse(), None])
+def test_an_affinity_that_is_no_table_of_numbers_is_refused(affinity_nn):
+    with pytest.raises(ValueError, match=r"affinity .*cannot be used; give"):
+        solve_snmf(affinity_nn, 2, generator=seeded())
+
+
+@pytest.mark.parametrize("setting", [{"rank": 2.0}, {"rank": "2"}, {"rank": 2, "n_init": 1.5}])
+def test_settings_that_are_no_whole_numbers_are_refused(setting):
+    with pytest.raises(ConfigError, match="must be a whole number"):
+        solve_snmf(torch.eye(3), **setting, generator=seeded())
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(("dtype", "scale"), [("double", 1e200), ("double", 1e-200), ("float", 1e20), ("float", 1e-25)])
+def test_an_affinity_that_cannot_be_squared_is_refused(solver, dtype, scale):
+    affinity_nn = (torch.eye(6).double() * scale + scale).to(getattr(torch, dtype))
+    with pytest.raises(ValueError, match=r"affinity from .* to .* cannot be squared; scale it"):
+        solve_snmf(affinity_nn, 2, solver=solver, generator=seeded())
+    with pytest.raises(ValueError, match=r"affinity from .* to .* cannot be squared; scale it"):
+        refine_snmf(affinity_nn, torch.ones(6, 2), solver=solver)
+    # Kernel k-means squares only the roots of the eigenvalues, in float64.
+    assert len(kernel_kmeans(affinity_nn, 2, generator=seeded()).labels_n.unique()) == 2
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_as_float32(solver, dtype):
+    f_nd = random_matrix(12, 4).abs() * 30
+    affinity_nn = (f_nd @ f_nd.T).to(dtype)
+    half, full = (solve_snmf(a_nn, 3, solver=solver, generator=seeded()) for a_nn in (affinity_nn, affinity_nn.float()))
+    assert np.isfinite(half.loss)
+    assert half.h_nk.dtype == torch.float32
+    assert torch.equal(half.h_nk, full.h_nk)
+
+
+@pytest.mark.parametrize(
+    ("start_nk", "message"),
+    [
+        (torch.full((3, 2), torch.nan), "the start holds NaN or infinite values; mend them"),
+        (torch.full((3, 2), torch.inf), "the start holds NaN or infinite values; mend them"),
+        (torch.ones(2, 3), r"the start must have shape \(3, columns of H\), .* got \(2, 3\)"),
+        (torch.ones(1, 2), r"the start must have shape \(3, columns of H\), .* got \(1, 2\)"),
+        (torch.ones(3), r"the start must have shape \(3, columns of H\), .* got \(3,\)"),
+        (torch.ones(3, 2, dtype=torch.complex64), "start must hold real numbers, got complex64"),
+        (torch.full((3, 2), 1e15), r"affinity up to 1 and start up to 1e\+15 cannot be squared; scale them"),
+        (torch.full((3, 2), 1e300, dtype=torch.float64), "cannot be squared; scale them"),
+    ],
+)
+def test_a_start_that_cannot_be_is_refused(start_nk, message):
+    with pytest.raises(ValueError, match=message):
+        refine_snmf(torch.eye(3), start_nk)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-3, 1, 1e6])
+def test_whether_a_matrix_is_symmetric_does_not_depend_on_its_scale(scale):
+    f_nd = random_matrix(10, 3)
+    affinity_nn, noise_nn = f_nd @ f_nd.T, random_matrix(10, 10, seed=1)
+    solve_snmf((affinity_nn + 1e-6 * noise_nn) * scale, 2, generator=seeded())
+    for share in (1, 1e-3):
+        with pytest.raises(ValueError, match="must be a symmetric matrix, but differs from its transpose by up to"):
+            solve_snmf((affinity_nn + share * noise_nn) * scale, 2, generator=seeded())
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1, 1e3])
+def test_what_all_close_to_its_transpose_is_counts_as_symmetric(scale):
+    # The default of `torch.allclose` at its limit: 1e-8 and 1e-5 of the entry.
+    affinity_nn = scale * torch.eye(3).double()
+    affinity_nn[0, 1] = 0.99e-8
+    affinity_nn[1, 2], affinity_nn[2, 1] = 0.5 * scale, 0.5 * scale * (1 + 0.99e-5) + 0.99e-8
+    assert torch.allclose(affinity_nn, affinity_nn.T)
+    solve_snmf(affinity_nn, 2, generator=seeded())
+
+
 def test_the_indicator_by_hand():
     h_nk = indicator_matrix(torch.tensor([0, 1, 0, 0, 0]), 2)
     assert h_nk.tolist() == [[0.5, 0], [0, 1], [0.5, 0], [0.5, 0], [0.5, 0]]

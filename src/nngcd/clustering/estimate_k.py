@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import typing
 from dataclasses import replace
 from typing import Literal
@@ -16,7 +17,7 @@ from nngcd.clustering.k_by_hold_out import by_hold_out
 from nngcd.clustering.k_by_pairs import by_pairs
 from nngcd.clustering.k_by_silhouette import by_silhouette
 from nngcd.clustering.k_scores import KEstimate, Progress, Task, numbered, only_pairs
-from nngcd.clustering.points import WIDE, Rows, as_labels, as_rows, check_finite
+from nngcd.clustering.points import Rows, as_labels, as_rows, check_directions
 from nngcd.core.errors import ConfigError, did_you_mean
 from nngcd.core.seeds import numpy_generator
 
@@ -99,7 +100,7 @@ def _task(
 ) -> Task:
     """Return what is known, checked, with at most MAX_ROWS images."""
     row_nd = as_rows(features_nd).cpu()
-    check_finite(row_nd.sum(0, dtype=WIDE))
+    check_directions(row_nd)
     class_n = numbered(as_labels(labels_n, len(row_nd)).cpu().numpy())
     n_images, n_old = len(class_n), int(class_n.max()) + 1
     first, last = _checked_range(k_range, n_old, n_images)
@@ -118,7 +119,10 @@ def _checked_range(k_range: tuple[int, int] | None, n_old: int, n_images: int) -
     if k_range is None:
         first = min(max(n_old, 2), n_images)
         return first, max(first, min(n_images // 2, max(4 * n_old, 30)))
-    first, last = k_range
+    try:
+        first, last = (operator.index(end) for end in k_range)
+    except (TypeError, ValueError):
+        raise ConfigError("k_range", k_range, "must be (fewest, most), two whole numbers") from None
     if not 1 <= first <= last:
         raise ConfigError("k_range", k_range, "must be (fewest, most) with 1 <= fewest <= most")
     if last < n_old:

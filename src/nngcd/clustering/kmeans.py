@@ -12,13 +12,13 @@ from torch import Tensor
 from nngcd.clustering.lloyd import Starts, lloyd, scores
 from nngcd.clustering.points import (
     ONE_PROCESS,
-    WIDE,
     Points,
     Rows,
     Shards,
     as_rows,
     check_finite,
     check_settings,
+    check_squares,
     prepare,
     total,
 )
@@ -45,13 +45,22 @@ class Centroids:
         """Return the nearest centre of each row; raise `DataError` where there is none that can be told."""
         origin_d = self.cluster_centers_.mean(0)
         centres_rkd = (self.cluster_centers_ - origin_d)[None]
-        row_nd = as_rows(X).to(centres_rkd)
+        row_nd = as_rows(X)
         if row_nd.shape[1] != len(origin_d):
             what = f"rows of {row_nd.shape[1]} features cannot be compared with centres of {len(origin_d)}"
             raise DataError(f"{what}; give the features that were fitted")
-        blocks = torch.split(row_nd, self.block_size)
-        check_finite(torch.stack([x_bd.sum(dtype=WIDE) for x_bd in blocks]))
-        return torch.cat([scores(x_bd - origin_d, centres_rkd)[:, 0].argmax(-1) for x_bd in blocks])
+        # Before the cast to the centres' type, which makes numbers that are too large for it infinite.
+        check_finite(torch.stack([end for x_bd in torch.split(row_nd, self.block_size) for end in x_bd.aminmax()]))
+        nearest, is_told = [], []
+        for x_bd in torch.split(row_nd.to(centres_rkd), self.block_size):
+            from_origin_bd = x_bd - origin_d
+            score_bk = scores(from_origin_bd, centres_rkd)[:, 0]
+            nearest.append(score_bk.argmax(-1))
+            # Infinite or NaN where a score or a square is; to ask that of each would take three times as long.
+            sum_b, length_b = score_bk.sum(1), torch.linalg.vector_norm(from_origin_bd, dim=1)
+            is_told.append(torch.isfinite(sum_b) & torch.isfinite(length_b))
+        check_squares(torch.cat(is_told), row_nd)
+        return torch.cat(nearest)
 
 
 @dataclass(eq=False)

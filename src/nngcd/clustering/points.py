@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from torch import Tensor
 
 from nngcd.core import processes
@@ -21,6 +23,8 @@ WIDE = torch.float64
 UNIT_BLOCK = 1024
 """Rows that `UnitRows` holds in float64 at a time, 10 MB of 1,280 features: the system takes larger blocks back each
 time they are let go of, which with four times as many rows made whitening 1.6 times slower."""
+SHORTEST = 1e-12
+"""What `F.normalize` divides by at least: the direction of a shorter row is no longer of length 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +105,39 @@ class UnitRows:
 
 
 def check_finite(sums: Tensor) -> None:
-    """Raise `DataError` where sums over rows show that these hold what is no number."""
+    """Raise `DataError` where rows, or sums over them, show that these hold what is no number."""
     if not torch.isfinite(sums).all():
         raise DataError("the features hold NaN or infinite values; leave those rows out or mend them")
 
 
+def check_squares(is_squared_n: Tensor, row_nd: Tensor) -> None:
+    """Raise `DataError` for the first row whose squares are too large or too small, if there is one."""
+    if not is_squared_n.all():
+        first = int(is_squared_n.logical_not().nonzero()[0])
+        raise _cannot_be_squared(row_nd[first], f" in row {first}")
+
+
+def check_directions(row_nd: Tensor) -> None:
+    """Raise `DataError` unless every row is of finite numbers and has a direction that can be told, or is all zeros."""
+    norm_n = torch.linalg.vector_norm(row_nd, dim=1)
+    is_squared_n = torch.isfinite(norm_n)
+    check_finite(row_nd[~is_squared_n])
+    short_m = (norm_n < SHORTEST).nonzero().flatten()
+    is_squared_n[short_m] = ~row_nd[short_m].any(1)
+    check_squares(is_squared_n, row_nd)
+    # No sum of rows is longer than all of them together, so that the mean of any cluster has a direction, too.
+    if not torch.isfinite(norm_n.sum(dtype=WIDE).square()):
+        raise _cannot_be_squared(row_nd, "")
+
+
+def _cannot_be_squared(value_nd: Tensor, where: str) -> DataError:
+    least, most = (float(end) for end in value_nd.aminmax())
+    return DataError(f"features from {least:.1g} to {most:.1g}{where} cannot be squared; scale them")
+
+
 def as_rows(values: Rows) -> Tensor:
     """Return a non-empty table as float32 or float64, without a copy where possible; else raise `DataError`."""
-    row_nd = _as_tensor(values, "features", "float32 or float64")
+    row_nd = _as_real(values, "features", "float32 or float64")
     if row_nd.ndim != 2 or not row_nd.numel():
         raise DataError(f"features must be a non-empty table (rows, features), got shape {tuple(row_nd.shape)}")
     return row_nd if row_nd.dtype in (torch.float32, torch.float64) else row_nd.float()
@@ -120,7 +149,7 @@ def as_labels(values: Rows, n_rows: int) -> Tensor:
     Raises:
         DataError: they are not one integer per row, below -1, or too high for int64.
     """
-    label_n = _as_tensor(values, "labels", "int64")
+    label_n = _as_real(values, "labels", "int64")
     if label_n.shape != (n_rows,) or label_n.is_floating_point() or label_n.dtype == torch.bool:
         what = f"{str(label_n.dtype).removeprefix('torch.')} of shape {tuple(label_n.shape)}"
         raise DataError(f"labels must be {n_rows} integers, one per row and -1 for unlabelled, got {what}")
@@ -133,48 +162,84 @@ def as_labels(values: Rows, n_rows: int) -> Tensor:
     return label_n
 
 
-def _as_tensor(values: Rows, name: str, wanted: str) -> Tensor:
-    if isinstance(values, np.ndarray) and any(stride < 0 for stride in values.strides):
-        values = values.copy()  # torch cannot read an array backwards
+def as_tensor(values: Rows, name: str, wanted: str) -> Tensor:
+    """Return an array, or what can be made one such as a DataFrame, as a tensor; else raise `DataError`."""
+    if issparse(values) or (isinstance(values, Tensor) and values.layout != torch.strided):
+        way = "to_dense" if isinstance(values, Tensor) else "toarray"
+        raise DataError(f"sparse {name} cannot be used; give what .{way}() returns")
     try:
-        tensor = torch.as_tensor(values).detach()
+        return torch.as_tensor(_as_array(values))
     except (TypeError, ValueError, RuntimeError):
-        tensor = None
-    if tensor is None or tensor.is_complex():
-        kind = str(getattr(values, "dtype", type(values).__name__)).removeprefix("torch.")
-        raise DataError(f"{name} of type {kind} cannot be used; give an array of {wanted}")
+        raise _unusable(values, name, wanted) from None
+
+
+def _as_array(values: Rows) -> Rows:
+    """Return what can be made an array as one that torch can read."""
+    if isinstance(values, Tensor) or not hasattr(values, "__array__"):
+        return values
+    array = np.asarray(values)
+    # Torch warns of what may not be written to, such as the array of a DataFrame. One that was given as an array is
+    # not copied: it may be a large file mapped into memory.
+    is_locked = not array.flags.writeable and not isinstance(values, np.ndarray)
+    is_backwards = any(stride < 0 for stride in array.strides)  # torch cannot read that
+    return array.copy() if is_locked or is_backwards else array
+
+
+def _as_real(values: Rows, name: str, wanted: str) -> Tensor:
+    tensor = as_tensor(values, name, wanted).detach()
+    if tensor.is_complex():
+        raise _unusable(values, name, wanted)
     return tensor
+
+
+def _unusable(values: Rows, name: str, wanted: str) -> DataError:
+    kind = str(getattr(values, "dtype", type(values).__name__)).removeprefix("torch.")
+    return DataError(f"{name} of type {kind} cannot be used; give an array of {wanted}")
 
 
 def prepare(values: Rows, label_n: Tensor | None, block_size: int, shards: Shards) -> Points:
     """Return the points of a table of rows; without labels all are free.
 
     Raises:
+        ConfigError: there can be no such block.
         DataError: rows hold what is no number, or their squares are too large or too small to be told apart.
     """
+    check_counts(block_size=block_size)
     row_nd = as_rows(values)
-    sum_d = torch.stack([row_bd.sum(0, dtype=WIDE) for row_bd in torch.split(row_nd, max(block_size, 1))]).sum(0)
+    sum_d = torch.stack([row_bd.sum(0, dtype=WIDE) for row_bd in torch.split(row_nd, block_size)]).sum(0)
     total_e = shards.all_reduce(torch.cat([sum_d, sum_d.new_tensor([len(row_nd)])]))
     check_finite(total_e)
     mean_d = (total_e[:-1] / total_e[-1]).to(row_nd.dtype)
     label_n = torch.full((len(row_nd),), -1) if label_n is None else label_n
     x_nd = row_nd - mean_d
-    norm_n = torch.cat([x_bd.square().sum(1) for x_bd in torch.split(x_nd, max(block_size, 1))])
+    norm_n = torch.cat([x_bd.square().sum(1) for x_bd in torch.split(x_nd, block_size)])
     if not torch.isfinite(norm_n.max()) or (not norm_n.any() and x_nd.any()):
-        least, most = (float(end) for end in x_nd.aminmax())
-        raise DataError(f"features from {least:.1g} to {most:.1g} about their mean cannot be squared; scale them")
+        raise _cannot_be_squared(x_nd, " about their mean")
     return Points(x_nd, norm_n, label_n.to(row_nd.device), mean_d, int(total_e[-1]), block_size, shards)
 
 
 def check_settings(points: Points, **numbers: int) -> None:
     """Raise `ConfigError` for numbers that cannot be, `n_clusters` among them."""
-    for name, value in {**numbers, "block_size": points.block_size}.items():
-        if not hasattr(value, "__index__"):
-            raise ConfigError(name, value, "must be a whole number")
-        if value < 1:
-            raise ConfigError(name, value, "must be at least 1")
+    check_counts(**numbers)
     if numbers["n_clusters"] > points.n_total:
         raise ConfigError("n_clusters", numbers["n_clusters"], f"must not exceed the {points.n_total} rows")
+
+
+def check_counts(**numbers: int) -> None:
+    """Raise `ConfigError` for what is no whole number of at least 1."""
+    check_whole(**numbers)
+    for name, value in numbers.items():
+        if value < 1:
+            raise ConfigError(name, value, "must be at least 1")
+
+
+def check_whole(**numbers: int) -> None:
+    """Raise `ConfigError` for what is no whole number."""
+    for name, value in numbers.items():
+        try:
+            operator.index(value)
+        except TypeError:
+            raise ConfigError(name, value, "must be a whole number") from None
 
 
 def total(points: Points, value_n: Tensor) -> float:

@@ -21,6 +21,7 @@ from nngcd.clustering.points import (
     as_labels,
     as_rows,
     check_settings,
+    check_whole,
     prepare,
     total,
 )
@@ -127,6 +128,7 @@ class SemiSupervisedKMeans(Centroids):
     def _check_size_limit(self, points: Points) -> None:
         if self.size_limit is None:
             return
+        check_whole(size_limit=self.size_limit)
         if self.size_limit * self.n_clusters < points.n_total:
             room = f"{self.n_clusters} clusters of at most this size cannot hold {points.n_total} rows"
             raise ConfigError("size_limit", self.size_limit, f"{room}; {-(-points.n_total // self.n_clusters)} can")

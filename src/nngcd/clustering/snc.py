@@ -25,7 +25,7 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from nngcd.clustering.k_scores import Ids
-from nngcd.clustering.points import WIDE, Rows, as_labels, as_rows, check_finite
+from nngcd.clustering.points import WIDE, Rows, as_labels, as_rows, check_directions, check_whole
 from nngcd.core.errors import ConfigError, DataError
 
 MAX_CELLS = 2**24
@@ -122,11 +122,12 @@ def cluster(features_nd: Rows, labels_n: Rows, n_clusters: int) -> Ids:
 
 def _checked(features_nd: Rows, labels_n: Rows) -> tuple[Tensor, Ids]:
     x_nd = as_rows(features_nd)
-    check_finite(x_nd.sum(0, dtype=WIDE))
+    check_directions(x_nd)
     return x_nd, as_labels(labels_n, len(x_nd)).cpu().numpy()
 
 
 def _check_n_clusters(n_clusters: int, class_n: Ids) -> None:
+    check_whole(n_clusters=n_clusters)
     class_c = np.unique(class_n[class_n >= 0])
     is_off_c = class_c != np.arange(len(class_c))
     if is_off_c.any():

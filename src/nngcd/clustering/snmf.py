@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -9,9 +10,12 @@ import torch
 from torch import Tensor
 
 from nngcd.clustering.kmeans import KMeans
-from nngcd.core.errors import ConfigError
+from nngcd.clustering.points import Rows, as_tensor, check_counts
+from nngcd.core.errors import ConfigError, DataError
 
 Solver = Literal["multiplicative", "projected-gradient"]
+ASYMMETRY = 1e-5
+"""Share of its entry, and of the largest one, by which A may differ from its transpose: more than rounding does."""
 
 
 class SNMFResult(NamedTuple):
@@ -33,7 +37,7 @@ class KernelKMeansResult(NamedTuple):
 
 
 def solve_snmf(  # noqa: PLR0913 (what is solved, how often, until when: none belongs to another)
-    affinity_nn: Tensor,
+    affinity_nn: Rows,
     rank: int,
     *,
     solver: Solver = "multiplicative",
@@ -45,7 +49,7 @@ def solve_snmf(  # noqa: PLR0913 (what is solved, how often, until when: none be
     """Return the best of several random starts of min |A - H H^T|_F^2 over H >= 0 with `rank` columns.
 
     Args:
-        affinity_nn: A, symmetric; negative entries are allowed.
+        affinity_nn: A, symmetric; negative entries are allowed. Half precision is computed as float32.
         rank: columns of H.
         solver: `multiplicative` cannot leave a zero of H, but needs no step size; `projected-gradient` can.
         n_init: starts; their entries are uniform, scaled so that H H^T has the mean of |A|.
@@ -54,12 +58,11 @@ def solve_snmf(  # noqa: PLR0913 (what is solved, how often, until when: none be
         generator: source of the starts, on the CPU.
 
     Raises:
-        ValueError: A is not symmetric, or not of finite real numbers.
+        ConfigError: a setting has a value it cannot have.
+        ValueError: A is not symmetric, or not of finite real numbers that can be squared.
     """
-    affinity_nn = _symmetric(affinity_nn)
-    for name, value in {"rank": rank, "n_init": n_init}.items():
-        if value < 1:
-            raise ConfigError(name, value, "must be at least 1")
+    affinity_nn = _squared(_symmetric(affinity_nn))
+    check_counts(rank=rank, n_init=n_init)
     scale = (affinity_nn.abs().mean() / rank).sqrt() * 2
     starts = [torch.rand(len(affinity_nn), rank, generator=generator, dtype=torch.float64) for _ in range(n_init)]
     results = [
@@ -70,19 +73,18 @@ def solve_snmf(  # noqa: PLR0913 (what is solved, how often, until when: none be
 
 
 def refine_snmf(
-    affinity_nn: Tensor, start_nk: Tensor, *, solver: Solver = "multiplicative", max_iter: int = 1000, tol: float = 1e-9
+    affinity_nn: Rows, start_nk: Rows, *, solver: Solver = "multiplicative", max_iter: int = 1000, tol: float = 1e-9
 ) -> SNMFResult:
     """Return what a solver makes of a given start; the loss never rises on the way. Arguments as for `solve_snmf`.
 
     Raises:
-        ValueError: A is not symmetric, not of finite real numbers, or the start has a negative entry.
+        ValueError: A is not symmetric, not of finite real numbers that can be squared, or the start does not fit it or
+            has an entry that is negative or no number.
     """
-    affinity_nn = _symmetric(affinity_nn)
-    if (start_nk < 0).any():
-        raise ValueError(f"the start must not be negative, its least entry is {float(start_nk.min()):.3g}")
-    start_nk = start_nk.to(affinity_nn)
+    affinity_nn = _squared(_symmetric(affinity_nn))
+    h_nk = _checked_start(start_nk, affinity_nn)
     step = _stepper(affinity_nn, solver)
-    h_nk, loss, n_iter = start_nk, _loss(affinity_nn, start_nk), 0
+    loss, n_iter = _loss(affinity_nn, h_nk), 0
     enough = tol * float(affinity_nn.square().sum())
     while n_iter < max_iter:
         next_nk, n_iter = step(h_nk), n_iter + 1
@@ -107,7 +109,7 @@ def indicator_matrix(labels_n: Tensor, n_clusters: int) -> Tensor:
 
 
 def kernel_kmeans(
-    affinity_nn: Tensor, n_clusters: int, *, n_init: int = 10, max_iter: int = 300, generator: torch.Generator
+    affinity_nn: Rows, n_clusters: int, *, n_init: int = 10, max_iter: int = 300, generator: torch.Generator
 ) -> KernelKMeansResult:
     """Return the best partition found of points known only by their inner products A = F F^T.
 
@@ -130,23 +132,60 @@ def kernel_kmeans(
     return KernelKMeansResult(k_means.labels_, float(objective), k_means.n_iter_)
 
 
-def _symmetric(affinity_nn: Tensor) -> Tensor:
-    """Return A, whole numbers as float64; raise `ValueError` where it is no symmetric matrix of real numbers."""
+def _symmetric(affinity: Rows) -> Tensor:
+    """Return A as float32 or float64; raise `ValueError` where it is no symmetric matrix of finite real numbers."""
+    affinity_nn = _real(affinity, "affinity")
     shape = tuple(affinity_nn.shape)
     if len(shape) != 2 or shape[0] != shape[1] or not shape[0]:
         raise ValueError(f"affinity must be a symmetric matrix, got shape {shape}")
-    if affinity_nn.is_complex():
-        raise ValueError(f"affinity must hold real numbers, got {str(affinity_nn.dtype).removeprefix('torch.')}")
-    affinity_nn = affinity_nn if affinity_nn.is_floating_point() else affinity_nn.double()
     if not torch.isfinite(affinity_nn).all():
         raise ValueError("affinity holds NaN or infinite values; leave those rows and columns out or mend them")
-    if not torch.allclose(affinity_nn, affinity_nn.T):
+    if not torch.allclose(affinity_nn, affinity_nn.T, rtol=ASYMMETRY, atol=ASYMMETRY * float(affinity_nn.abs().max())):
         most = float((affinity_nn - affinity_nn.T).abs().max())
         raise ValueError(
             f"affinity must be a symmetric matrix, but differs from its transpose by up to {most:.3g}; "
             f"give (A + A^T) / 2 if that is meant"
         )
     return affinity_nn
+
+
+def _real(values: Rows, name: str) -> Tensor:
+    """Return numbers as float32 or float64, whole ones as float64; raise `ValueError` for what is none."""
+    try:
+        tensor = as_tensor(values, name, "float32 or float64")
+    except DataError as error:
+        raise ValueError(str(error)) from None
+    if tensor.is_complex():
+        raise ValueError(f"{name} must hold real numbers, got {str(tensor.dtype).removeprefix('torch.')}")
+    if not tensor.is_floating_point():
+        return tensor.double()
+    return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
+
+
+def _squared(affinity_nn: Tensor) -> Tensor:
+    """Return A; raise `ValueError` where |A|_F^2 is too large, or too small for all its digits to be kept."""
+    size = float(affinity_nn.square().sum())
+    if not math.isfinite(size) or (size < torch.finfo(affinity_nn.dtype).tiny and affinity_nn.any()):
+        least, most = (float(end) for end in affinity_nn.aminmax())
+        raise ValueError(f"affinity from {least:.1g} to {most:.1g} cannot be squared; scale it")
+    return affinity_nn
+
+
+def _checked_start(start: Rows, affinity_nn: Tensor) -> Tensor:
+    """Return the start in the type of A; raise `ValueError` where it does not fit A or has no finite loss."""
+    start_nk = _real(start, "start")
+    if start_nk.ndim != 2 or len(start_nk) != len(affinity_nn):
+        shape = f"({len(affinity_nn)}, columns of H)"
+        raise ValueError(f"the start must have shape {shape}, as the affinity has rows, got {tuple(start_nk.shape)}")
+    if not torch.isfinite(start_nk).all():
+        raise ValueError("the start holds NaN or infinite values; mend them")
+    if (start_nk < 0).any():
+        raise ValueError(f"the start must not be negative, its least entry is {float(start_nk.min()):.3g}")
+    h_nk = start_nk.to(affinity_nn)
+    if not math.isfinite(_loss(affinity_nn, h_nk)):
+        ends = f"affinity up to {float(affinity_nn.abs().max()):.1g} and start up to {float(start_nk.max()):.1g}"
+        raise ValueError(f"{ends} cannot be squared; scale them")
+    return h_nk
 
 
 def _loss(affinity_nn: Tensor, h_nk: Tensor) -> float:
