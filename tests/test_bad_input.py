@@ -611,6 +611,7 @@ def test_no_pickle_is_ever_loaded(tmp_path, nngcd):
     assert not (tmp_path / "trapped").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not allow such names")
 def test_a_folder_whose_name_is_not_utf8_is_left_out_and_listed(nngcd, tmp_path):
     folder(tmp_path / "data")

@@ -33,6 +33,7 @@ def out(tmp_path):
     return tmp_path / "bench"
 
 
+@pytest.mark.slow
 def test_a_table_of_methods_and_seeds_and_no_run_twice(nngcd, out, cache):
     command = ["bench", "digits", "--method", "simgcd,nngcd", "--seeds", "0-1", *SMALL, "--out", out, "--cache", cache]
     code, said, err = nngcd(*command)
@@ -81,6 +82,7 @@ def test_a_run_that_was_interrupted_is_finished_and_the_others_are_kept(nngcd, o
     pd.testing.assert_frame_equal(pd.read_csv(out / "bench.csv").drop(columns=["seconds", "peak_gb_ram"]), unbroken)
 
 
+@pytest.mark.slow
 def test_a_method_whose_training_fails_does_not_stop_the_others(nngcd, out, cache):
     command = ["bench", "digits", "--method", "simgcd,kmeans", "--seeds", 0, *TINY, "--out", out, "--cache", cache]
     code, said, err = nngcd(*command, "--set", "training.learning_rate=1e30", "--set", "training.momentum=0")
@@ -190,6 +192,7 @@ def test_mistakes_are_named_and_leave_nothing_behind(nngcd, tmp_path, monkeypatc
     assert not list(tmp_path.rglob("config.yaml"))
 
 
+@pytest.mark.slow
 def test_half_the_epochs_of_a_trial_are_half_of_its_own(nngcd, out, cache):
     rows = ["--values", "as-is,half-epochs", "--seeds", "0", "--preset", "default", "--effort", "quick"]
     code, _, err = nngcd("study", "robustness", "digits", *rows, *SMALL, "--out", out, "--cache", cache)

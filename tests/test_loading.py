@@ -116,6 +116,7 @@ def test_worker_processes_change_nothing():
     assert torch.equal(alone, torch.stack(list(view_loader(dataset(), rows, n_workers=2))))
 
 
+@pytest.mark.slow
 def test_worker_processes_may_be_spawned(rng, monkeypatch):
     # Images of the package, not of this file: a spawned process cannot import a test.
     images = ImageArrays(rng.integers(0, 256, (4, 20, 24, 3)).astype(np.uint8))

@@ -171,6 +171,7 @@ def test_an_unbounded_regulariser_is_announced(blob_split):
         fit(blob_split, blob_settings(loss=SMALL | {"sparse_weight": 1e-3}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effort", ["quick", "normal", "full"])
 def test_images_end_to_end(image_folder, tmp_path, effort):
     """Real pictures through a real backbone; new pictures get the names of known categories."""
@@ -203,6 +204,7 @@ class Stages(Progress):
         self.stages.append(stage)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_before", [1, 2])
 def test_a_block_that_rests_and_is_then_trained_is_resumed_and_loaded_to_the_bit(
     image_folder, tmp_path, stop_after, n_before
@@ -230,6 +232,7 @@ def test_a_block_that_rests_and_is_then_trained_is_resumed_and_loaded_to_the_bit
     assert torch.equal(ours, theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("effort", "precision"), [("quick", "32-true"), ("normal", "bf16-mixed")])
 def test_online_views_with_whitened_features_end_to_end(image_folder, tmp_path, effort, precision):
     """No view is kept: those drawn in every epoch are whitened, and the trunk computes in what was asked for."""

@@ -95,6 +95,7 @@ def test_the_global_random_state_is_left_alone():
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("init", INITS)
 def test_the_block_size_changes_nothing(init):
     x, _ = make_blobs(0, spread=1.0)

@@ -40,6 +40,7 @@ def accuracy(fitted, y, truth):
     return split_accuracy(truth[is_free], fitted.labels_.numpy()[is_free], truth[is_free] < n_old).all
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("separation", [0.55, 0.45])
 def test_matched_is_never_worse_than_published_and_much_better_on_average(separation):
     gains = []
@@ -105,6 +106,7 @@ def test_where_inertia_hardly_tells_the_labelled_classes_do():
     assert accuracy(matched, y, truth) == 1 > accuracy(published, y, truth)
 
 
+@pytest.mark.slow
 def test_labels_help_plain_k_means():
     gains = []
     for seed in range(6):
@@ -306,6 +308,7 @@ def test_the_block_size_changes_nothing(init, size_limit):
     assert torch.allclose(whole.cluster_centers_, other.cluster_centers_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("init", INITS)
 def test_shards_find_what_one_process_finds(in_threads, init):
     x, y, _ = make_blobs(3, separation=0.45)

@@ -160,6 +160,7 @@ def learnt_by_ncl(cooccurrence_nn, n_features, seed):
     return loss.item(), raw_nd.detach().abs()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [[3, 2, 1], [5, 5, 5, 5], [1, 9]])
 def test_with_disjoint_classes_all_three_reach_the_same_partition(sizes):
     example = block_example(sizes)

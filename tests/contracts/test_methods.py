@@ -125,6 +125,7 @@ def test_the_loss_falls(name, blob_split, tmp_path):
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", each(METHODS))
 def test_the_same_seed_gives_the_same_scores_and_another_seed_others(name, blob_split):
     first, again = fit(blob_split, settings(name)), fit(blob_split, settings(name))
@@ -134,6 +135,7 @@ def test_the_same_seed_gives_the_same_scores_and_another_seed_others(name, blob_
         assert not torch.equal(first.scores_nk, other.scores_nk)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", each(trained(METHODS)))
 @pytest.mark.parametrize("n_epochs", [1, 6])
 def test_a_resumed_run_gives_the_scores_of_an_unbroken_one(name, n_epochs, blob_split, tmp_path, stop_after):

@@ -8,6 +8,7 @@ from nngcd.core import torchvision_ops
 from nngcd.core.torchvision_ops import make_torchvision_importable
 
 
+@pytest.mark.slow
 def test_timm_can_be_imported_in_a_fresh_process_and_a_second_call_is_harmless():
     code = (
         "from nngcd.core.torchvision_ops import make_torchvision_importable as make\n"

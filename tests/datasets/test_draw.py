@@ -22,6 +22,7 @@ def test_half_of_each_old_class_rounded_down_and_at_least_one():
     assert any(other != is_labelled.tolist() for other in others)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", published_names())
 def test_every_benchmark_can_be_drawn_by_class(miniature_at, name):
     def opened(reading):

@@ -32,6 +32,7 @@ def session_of(path):
     return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
 
 
+@pytest.mark.slow
 def test_the_whole_model_runs_without_torch_and_gives_the_same_for_any_batch(nngcd, tmp_path):
     model = small_model("nngcd", n_features=6, whitened_features=4)
     run = finished_run(tmp_path / "run")
