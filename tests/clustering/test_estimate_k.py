@@ -126,6 +126,7 @@ def test_few_labelled_classes_are_never_called_sure():
     assert "only 6 classes are labelled" in estimate.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_old", [0, 3])
 def test_without_a_range_the_end_moves_out_until_the_best_is_inside(n_old):
     x, y = make_blobs(0, n_classes=45, n_old=n_old, n_images=10, separation=3.0)

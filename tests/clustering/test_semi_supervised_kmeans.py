@@ -53,6 +53,7 @@ def test_matched_is_never_worse_than_published_and_much_better_on_average(separa
     assert np.mean(gains) > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_init", [1, 3])
 @pytest.mark.parametrize("separation", [0.3, 0.4, 0.7, 1.5])
 def test_matched_has_the_published_starts_too_so_its_inertia_is_never_clearly_above_theirs(separation, n_init):

@@ -117,6 +117,7 @@ def test_blobs_are_sorted_and_known_classes_keep_their_number(name, blobs):
     assert np.mean(cluster[is_old] == classes[is_old]) > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", each(trained(METHODS)))
 def test_the_loss_falls(name, blob_split, tmp_path):
     run = RunFolder.create(tmp_path / "run")
