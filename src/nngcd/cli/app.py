@@ -29,10 +29,10 @@ from nngcd.cli import (
     study,
 )
 from nngcd.cli.display import ERRORS, warn
-from nngcd.cli.stopping import interrupt_on_sigterm
+from nngcd.cli.stopping import EXIT_INTERRUPTED, interrupt_on_sigterm
 from nngcd.core.errors import ResourceError, TrainingError, UserError
 
-EXIT_BUG, EXIT_INTERRUPTED = 1, 130
+EXIT_BUG = 1
 
 app = typer.Typer(
     name="nngcd",

@@ -16,7 +16,7 @@ from typing import Any
 import typer
 
 from nngcd.cli.display import ERRORS, progress_display, reading, say, say_json
-from nngcd.cli.stopping import interrupt_on_sigterm
+from nngcd.cli.stopping import EXIT_INTERRUPTED, interrupt_on_sigterm
 from nngcd.cli.words import found_words, has_collapsed, held_back_words, label_error_words, score_words
 from nngcd.core import config, processes
 from nngcd.core.device import choose_device
@@ -172,7 +172,7 @@ def report_on(run: RunFolder, *, is_quiet: bool) -> None:
         warnings.warn(f"the report could not be written: {error} {again}", NngcdWarning, stacklevel=2)
     except KeyboardInterrupt:
         ERRORS.print(f"\nStopped before the report was written. {again}", markup=False, highlight=False)
-        raise typer.Exit(130) from None
+        raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
 def show(run: RunFolder, *, is_json: bool) -> None:
@@ -233,7 +233,7 @@ def interruptible(go_on: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         ERRORS.print(f"\nStopped; {how}", markup=False, highlight=False)
-        raise typer.Exit(130) from None
+        raise typer.Exit(EXIT_INTERRUPTED) from None
     except RuntimeError as error:
         if not processes.is_broken_connection(error):
             raise

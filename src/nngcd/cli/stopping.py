@@ -6,6 +6,9 @@ import signal
 from types import FrameType
 from typing import Any, NoReturn
 
+EXIT_INTERRUPTED = 130
+"""As a shell has it for Ctrl-C."""
+
 
 def interrupt_on_sigterm() -> Any:  # noqa: ANN401 (a handler of any kind, as `signal.signal` has it)
     """Let SIGTERM raise `KeyboardInterrupt` from now on; return what handled it before."""

@@ -22,9 +22,7 @@ from nngcd.datasets.reading import Config
 from nngcd.datasets.split import Split, Truth, image_table
 
 
-def load(
-    root: Path | None, *, reading: Config | None = None, use_labels: bool = True
-) -> tuple[Split, Truth | None]:  # fmt: skip
+def load(root: Path | None, *, reading: Config | None = None, use_labels: bool = True) -> tuple[Split, Truth | None]:
     """Return the images or features of an `.npz` file with `X` and optionally `y`; see `from_arrays`.
 
     Args:
