@@ -174,10 +174,12 @@ class Setup:
 
     def train(self, *, is_cold: bool = True) -> None:
         """Train some steps; if cold, the files are read from the disk, not from memory."""
-        for path in (path for shard in self.files for path in shard if is_cold):
+        for path in self.files if is_cold else ():
             forget(path)
         # A new bank each time: what is mapped is not forgotten.
-        bank, labels = DiskBank(self.files, SHARD), make_labels(self.n_images)
+        image_n1, view_v = torch.arange(self.n_images)[:, None], torch.arange(N_VIEWS)
+        file_nv, row_nv = image_n1 // SHARD * N_VIEWS + view_v, (image_n1 % SHARD).expand(-1, N_VIEWS)
+        bank, labels = DiskBank(self.files, file_nv, row_nv), make_labels(self.n_images)
         source = BankViews(bank, labels, "two-random", batch_size=self.sizes.batch, seed=0)
         self._train(Learner(self.model.backbone.tail, self.model.method), source)
 
@@ -225,14 +227,14 @@ class First:
                     return
 
 
-def write_bank(folder: Path, n_images: int, hidden_shape: tuple[int, ...]) -> list[list[Path]]:
-    """Write made-up hidden states of the centre view and ten random ones, and return the files by shard and view."""
+def write_bank(folder: Path, n_images: int, hidden_shape: tuple[int, ...]) -> list[Path]:
+    """Write made-up hidden states of the centre view and ten random ones, and return the files, shard by shard."""
     folder.mkdir(parents=True)
     some = np.random.default_rng(0).standard_normal((SHARD, *hidden_shape), dtype=np.float32).astype(np.float16)
-    shards = [[folder / f"{shard}-{view}.npy" for view in range(N_VIEWS)] for shard in range(n_images // SHARD)]
-    for path in (path for shard in shards for path in shard):
+    files = [folder / f"{shard}-{view}.npy" for shard in range(n_images // SHARD) for view in range(N_VIEWS)]
+    for path in files:
         np.save(path, some)
-    return shards
+    return files
 
 
 def forget(path: Path) -> None:

@@ -21,7 +21,8 @@ from nngcd.datasets.arrays import from_arrays
 from nngcd.loading import ViewDataset
 from nngcd.training import bank_writing
 from nngcd.training.bank import DiskBank
-from nngcd.training.bank_writing import VIEW_SEED, plan_bank, view_bank
+from nngcd.training.bank_files import Places
+from nngcd.training.bank_writing import VIEW_SEED, Shard, plan_bank, view_bank
 from nngcd.training.extraction import centre_features, run_tail, run_trunk
 
 N_IMAGES = 20
@@ -63,7 +64,7 @@ def make(backbone, split, cache, n_random=2, *, is_strong=False, limit_gb=1.0, p
 
 
 def everything(bank):
-    image_nv, view_nv = torch.meshgrid(torch.arange(N_IMAGES), torch.arange(bank.n_views), indexing="ij")
+    image_nv, view_nv = torch.meshgrid(torch.arange(len(bank.file_nv)), torch.arange(bank.n_views), indexing="ij")
     return bank.take(image_nv.flatten(), view_nv.flatten()).unflatten(0, image_nv.shape)
 
 
@@ -84,7 +85,8 @@ def test_kept_views_are_online_views_of_the_same_seed_in_half_precision(
 def test_there_may_be_more_files_than_can_be_open_at_once(backbone, pictures, tmp_path):
     resource = pytest.importorskip("resource")
     bank, _ = make(backbone, pictures, tmp_path)
-    many = DiskBank(bank.files * 400, N_IMAGES)
+    file_nv = torch.cat([bank.file_nv + len(bank.files) * i for i in range(400)])
+    many = DiskBank(bank.files * 400, file_nv, bank.row_nv.repeat(400, 1))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
     try:
@@ -99,13 +101,16 @@ def test_there_may_be_more_files_than_can_be_open_at_once(backbone, pictures, tm
 def test_processes_divide_the_list_that_the_first_one_made(
     backbone, pictures, tmp_path, small_shards, monkeypatch, rank
 ):
-    told = {0: [0, 1], 1: [], 2: [1]}  # as if another run had written shard 1 and a view of shard 2
+    # As if another run had written images 8 to 15, and a view of the last four.
+    told = [Shard(np.arange(8), (0, 1)), Shard(np.arange(16, 20), (1,))]
+    told_later = Places([], np.zeros((N_IMAGES, 2), dtype=int), np.zeros((N_IMAGES, 2), dtype=int))
+    answers = iter([told, told_later])
     monkeypatch.setattr(processes, "count", lambda: 2)
     monkeypatch.setattr(processes, "rank", lambda: rank)
     monkeypatch.setattr(processes, "wait", lambda: None)
-    monkeypatch.setattr(processes, "from_first", lambda value: told)
+    monkeypatch.setattr(processes, "from_first", lambda value: next(answers))
     _, n_computed = make(backbone, pictures, tmp_path, n_random=1)
-    assert n_computed == [8, 4][rank]  # shards 0 and 2 are left to do, of 8 and 4 images
+    assert n_computed == [8, 4][rank]
     assert len(list(tmp_path.rglob("*.npy"))) == [2, 1][rank]
 
 
@@ -128,7 +133,6 @@ def test_an_image_that_is_gone_is_named(backbone, tmp_path, rng, n_workers):
         Image.fromarray(pixels).save(folder / ("a" if i < 2 else ".") / f"{i}.png")
     split, _ = open_dataset(str(folder))
     plan = plan_bank(backbone, split, n_random=1, is_strong=False, limit_gb=1)
-    list(plan.shards())
     (folder / "3.png").unlink()
     with pytest.raises(
         DataError, match=r"^D04: cannot open image '.*3\.png': No such file.*--resume when it is back\.$"
@@ -208,11 +212,59 @@ def test_what_killed_processes_left_is_removed_after_a_day(backbone, pictures, t
     assert (old.exists(), new.exists()) == (False, True)
 
 
-def test_a_changed_image_costs_its_own_file_only(backbone, rng, tmp_path, small_shards):
+def test_a_changed_image_costs_no_other_ones_views(backbone, rng, tmp_path, small_shards):
     images = rng.integers(0, 255, size=(N_IMAGES, 40, 40, 3)).astype(np.uint8)
     make(backbone, from_arrays(images.copy()), tmp_path)
     images[12] = 0
-    assert make(backbone, from_arrays(images), tmp_path)[1] == 8
+    changed = from_arrays(images)
+    bank, n_computed = make(backbone, changed, tmp_path)
+    assert n_computed == 1
+    assert torch.equal(everything(bank), everything(make(backbone, changed, None)[0]))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "n_new"),
+    [
+        ([3, 5, 6, 17], 0),  # some of the images, as in a study on hidden classes
+        ([*range(10), "other", *range(10, 20)], 1),  # a picture more, which moves those behind it
+        (list(range(19, -1, -1)), 0),
+        ([4, 4, 4], 0),
+    ],
+)
+def test_images_in_other_places_keep_their_centre_views(backbone, rng, tmp_path, small_shards, chosen, n_new):
+    images = rng.integers(0, 255, size=(N_IMAGES, 40, 40, 3)).astype(np.uint8)
+    make(backbone, from_arrays(images), tmp_path)
+    other = rng.integers(0, 255, size=(40, 40, 3)).astype(np.uint8)
+    split = from_arrays(np.stack([other if i == "other" else images[i] for i in chosen]))
+    bank, n_computed = make(backbone, split, tmp_path, n_random=0)
+    assert n_computed == n_new
+    assert torch.equal(everything(bank), everything(make(backbone, split, None, n_random=0)[0]))
+
+
+def test_random_views_of_images_in_other_places_are_drawn_anew(backbone, rng, tmp_path, small_shards):
+    images = rng.integers(0, 255, size=(N_IMAGES, 40, 40, 3)).astype(np.uint8)
+    make(backbone, from_arrays(images), tmp_path)
+    swapped = from_arrays(images[[1, 0, *range(2, N_IMAGES)]])
+    bank, n_computed = make(backbone, swapped, tmp_path)
+    assert n_computed == 2
+    assert torch.equal(everything(bank), everything(make(backbone, swapped, None)[0]))
+
+
+def test_views_whose_list_is_damaged_are_computed_again(backbone, pictures, tmp_path, small_shards):
+    first = everything(make(backbone, pictures, tmp_path)[0]).clone()
+    kept = sorted(tmp_path.rglob("*.keys"))
+    kept[0].write_bytes(kept[0].read_bytes()[:100])
+    kept[1].write_bytes(b"")
+    kept[2].write_bytes(b"\xff\x00")
+    again, n_computed = make(backbone, pictures, tmp_path)
+    assert 0 < n_computed < 3 * N_IMAGES
+    assert torch.equal(first, everything(again))
+
+
+def test_a_bank_that_is_deleted_while_it_is_written_is_a_clear_error(backbone, pictures, tmp_path, monkeypatch):
+    monkeypatch.setattr(bank_writing, "write_keys", lambda folder, key_m: None)
+    with pytest.raises(ResourceError, match=r"are gone: was it deleted\? Run the command again"):
+        make(backbone, pictures, tmp_path)
 
 
 def test_a_damaged_file_is_computed_again(backbone, pictures, tmp_path):

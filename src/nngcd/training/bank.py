@@ -2,11 +2,8 @@
 
 The trunk's output for a view never changes, so training that draws from the bank pays for the tail and the heads only.
 
-A bank is a folder of files, each with one view of a run of images (a shard), in half precision and memory-mapped. A
-file's name is made of everything its content depends on: the images' contents and places, weights, preprocessing, seed
-of the views, and this code's version. So methods, runs and seeds share it, an interrupted bank goes on where it
-stopped, more views per image add to it, and processes that write the same file at the same time write the same bytes
-(each under its own temporary name, renamed when whole).
+A bank is a folder of files, each with one view of some images (a shard), in half precision and memory-mapped, beside
+lists that say whose views they are (`bank_files`).
 """
 
 from __future__ import annotations
@@ -105,49 +102,49 @@ class MapLookBank(LookBank):
 class DiskBank:
     """A bank in memory-mapped files: only what a batch asks for is read, and the system keeps in memory what it can."""
 
-    files: list[list[Path]]
-    """By shard and view."""
-    shard_size: int
-    """Images per shard; the last one may have fewer."""
-    _open: dict[tuple[int, int], Tensor] = field(default_factory=dict)
+    files: list[Path]
+    """Each with one view of some images."""
+    file_nv: Tensor
+    """The file that holds a view of an image, by its place in `files`."""
+    row_nv: Tensor
+    """The view's row in that file."""
+    _open: dict[int, Tensor] = field(default_factory=dict)
 
     @property
     def n_views(self) -> int:
         """Views per image."""
-        return len(self.files[0])
+        return self.file_nv.shape[1]
 
     def take(self, image_b: Tensor, view_b: Tensor) -> Tensor:
         """Return the hidden state of view `view_b` of image `image_b`, for each b: one copy per file."""
-        shard_b, row_b = image_b // self.shard_size, image_b % self.shard_size
-        file_b = shard_b * self.n_views + view_b
+        file_b, row_b = self.file_nv[image_b, view_b], self.row_nv[image_b, view_b]
         hidden_b: Tensor | None = None
         places = {file: (file_b == file).nonzero().flatten() for file in torch.unique(file_b).tolist()}
         for file, place_m in places.items():
-            shard, view = divmod(file, self.n_views)
-            self._announce(shard, view, row_b[place_m].tolist())
+            self._announce(file, row_b[place_m].tolist())
         for file, place_m in places.items():
-            hidden_m = self._mapped(*divmod(file, self.n_views)).index_select(0, row_b[place_m])
+            hidden_m = self._mapped(file).index_select(0, row_b[place_m])
             if hidden_b is None:
                 hidden_b = hidden_m.new_empty(len(image_b), *hidden_m.shape[1:])
             hidden_b[place_m] = hidden_m
         assert hidden_b is not None, "a batch has at least one image"
         return hidden_b
 
-    def _announce(self, shard: int, view: int, rows: list[int]) -> None:
+    def _announce(self, file: int, rows: list[int]) -> None:
         """Tell the system which rows will be read, so that it fetches all at once and not one after the other."""
         if not hasattr(os, "posix_fadvise"):
             return
-        path, hidden_n = self.files[shard][view], self._mapped(shard, view)
+        path, hidden_n = self.files[file], self._mapped(file)
         size = hidden_n[0].numel() * hidden_n.element_size()
         start = path.stat().st_size - len(hidden_n) * size
-        with path.open("rb", buffering=0) as file:
+        with path.open("rb", buffering=0) as opened:
             for row in rows:
-                os.posix_fadvise(file.fileno(), start + row * size, size, os.POSIX_FADV_WILLNEED)
+                os.posix_fadvise(opened.fileno(), start + row * size, size, os.POSIX_FADV_WILLNEED)
 
-    def _mapped(self, shard: int, view: int) -> Tensor:
-        if (shard, view) not in self._open:
-            self._open[shard, view] = _mapped_file(self.files[shard][view])
-        return self._open[shard, view]
+    def _mapped(self, file: int) -> Tensor:
+        if file not in self._open:
+            self._open[file] = _mapped_file(self.files[file])
+        return self._open[file]
 
 
 def mapped_views(

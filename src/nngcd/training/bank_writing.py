@@ -10,7 +10,6 @@ import tempfile
 import time
 import warnings
 import weakref
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
 
 from nngcd.backbones.backbone import Backbone
 from nngcd.core import processes
@@ -27,9 +27,10 @@ from nngcd.core.progress import Progress
 from nngcd.datasets.split import Images, Split
 from nngcd.loading import ViewDataset, view_loader
 from nngcd.training.bank import DiskBank
+from nngcd.training.bank_files import Places, ViewKeys, find_views, view_path, write_keys
 from nngcd.training.extraction import IMAGES_PER_READ, run_trunk
 
-CODE_VERSION = 2
+CODE_VERSION = 3
 """Raised when views or trunks are computed differently, so that older files are not used."""
 VIEW_SEED = 0
 """Kept views are drawn from a fixed seed, so that runs with different seeds share one bank."""
@@ -96,15 +97,28 @@ class BankPlan:
             "view_seed": VIEW_SEED,
             "code": CODE_VERSION,
         }
-        return f"views-{self.backbone.name}-{_short_hash(facts)}"
+        return f"views-{self.backbone.name}-{_hash(facts)[:16]}"
 
-    def shards(self) -> Iterator[tuple[range, str]]:
-        """Give the images of each shard, with a name made of all that its views depend on."""
-        for start in range(0, len(self.images), self.shard_size):
-            rows = range(start, min(start + self.shard_size, len(self.images)))
-            contents = [self.images.fingerprint(i) for i in rows]
-            # The place counts: it names the generator of an image's views.
-            yield rows, _short_hash([start, contents, self.split.may_flip, self.is_strong])
+    def keys(self) -> ViewKeys:
+        """Return what names the views of each image, beside what they have in common."""
+        contents = [self.images.fingerprint(i) for i in range(len(self.images))]
+        centre_n = np.array([_hash("centre", content) for content in contents], dtype=bytes)
+        # The place counts: it names the generator of an image's random views.
+        facts = ([i, content, self.split.may_flip, self.is_strong] for i, content in enumerate(contents))
+        return ViewKeys(centre_n, np.array([_hash("random", *each) for each in facts], dtype=bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Images that lack the same views, few enough for one file a view."""
+
+    image_m: NDArray[np.int64]
+    views: tuple[int, ...]
+
+    @property
+    def n_missing(self) -> int:
+        """Views to be computed."""
+        return len(self.image_m) * len(self.views)
 
 
 def plan_bank(backbone: Backbone, split: Split, *, n_random: int, is_strong: bool, limit_gb: float) -> BankPlan:
@@ -129,32 +143,42 @@ def view_bank(plan: BankPlan, *, cache: Path | None, n_workers: int, progress: P
     processes write a part each; they must share the cache folder.
 
     Raises:
-        ResourceError: the bank would take more room than there is.
+        ResourceError: the bank would take more room than there is, or somebody deleted it while it was written.
         DataError: the hidden states do not fit into half precision.
     """
     folder, is_kept = _home(plan, cache)
-    shards = list(plan.shards())
-    files = [[folder / f"{name}-{view:03d}.npy" for view in range(plan.n_views)] for _, name in shards]
+    keys = plan.keys()
     # The first process looks: another run may be writing, and all must divide the same list.
-    missing = processes.from_first({
-        shard: [view for view, path in enumerate(paths) if not _is_whole(path, (len(rows), *plan.hidden_shape))]
-        for shard, ((rows, _), paths) in enumerate(zip(shards, files, strict=True))
-    } if processes.is_first() else None)  # fmt: skip
-    todo = [shard for shard, views in missing.items() if views]
-    n_missing = sum(len(shards[shard][0]) * len(missing[shard]) for shard in todo)
-    _check_room(plan, folder, n_missing * plan.view_bytes)
+    todo = processes.from_first(_missing(plan, folder, keys) if processes.is_first() else None)
+    _check_room(plan, folder, sum(shard.n_missing for shard in todo) * plan.view_bytes)
     if todo and plan.n_bytes > SHARD_BYTES:
         progress.tell(f"view bank: {plan.size}, in {folder}")
     own = todo[processes.rank() :: processes.count()]
-    progress.start("features", sum(len(shards[shard][0]) for shard in own) or len(plan.images))
+    progress.start("features", sum(len(shard.image_m) for shard in own) or len(plan.images))
     for shard in own:
-        _write_shard(plan, shards[shard][0], {view: files[shard][view] for view in missing[shard]}, n_workers, progress)
+        _write_shard(plan, shard, folder, keys, n_workers=n_workers, progress=progress)
     processes.wait()
     progress.finish(f"{'kept in' if todo else 'taken from'} {folder} ({_size(plan.n_bytes)})" if is_kept else "")
-    bank = DiskBank(files, plan.shard_size)
+    places = processes.from_first(_find(plan, folder, keys) if processes.is_first() else None)
+    if (places.file_nv < 0).any():
+        raise ResourceError(f"views that were just kept in {folder} are gone: was it deleted? Run the command again.")
+    bank = DiskBank(places.files, torch.from_numpy(places.file_nv), torch.from_numpy(places.row_nv))
     if not is_kept:
         weakref.finalize(bank, shutil.rmtree, folder, ignore_errors=True)
     return bank
+
+
+def _find(plan: BankPlan, folder: Path, keys: ViewKeys) -> Places:
+    return find_views(folder, keys, plan.n_views, plan.hidden_shape)
+
+
+def _missing(plan: BankPlan, folder: Path, keys: ViewKeys) -> list[Shard]:
+    """Return what is to be computed, file by file."""
+    return [
+        Shard(image_m, views)
+        for image_n, views in _find(plan, folder, keys).missing()
+        for image_m in np.split(image_n, range(plan.shard_size, len(image_n), plan.shard_size))
+    ]
 
 
 def _home(plan: BankPlan, cache: Path | None) -> tuple[Path, bool]:
@@ -190,22 +214,28 @@ def _check_room(plan: BankPlan, folder: Path, n_bytes: int) -> None:
         raise ResourceError(f"the view bank ({plan.size}) {room}. {plan.ways_out}, or another disk (--cache).")
 
 
-def _write_shard(plan: BankPlan, rows: range, files: dict[int, Path], n_workers: int, progress: Progress) -> None:
+def _write_shard(
+    plan: BankPlan, shard: Shard, folder: Path, keys: ViewKeys, *, n_workers: int, progress: Progress
+) -> None:
     """Compute the missing views of a shard's images, and write each view's file whole."""
     dataset = ViewDataset(
         plan.images, plan.backbone.preprocessing, seed=VIEW_SEED, n_random=plan.n_random,
         may_flip=plan.split.may_flip, purpose="cache", is_strong=plan.is_strong,
     )  # fmt: skip
-    order, shape = torch.arange(rows.start, rows.stop), (len(rows), *plan.hidden_shape)
+    order, shape = torch.from_numpy(shard.image_m), (len(shard.image_m), *plan.hidden_shape)
+    keys_vm = [keys.of_view(view)[shard.image_m] for view in shard.views]
     with ExitStack() as whole:
         # Mapped, so that a shard need not fit into memory.
-        temporaries = [whole.enter_context(atomic(path)) for path in files.values()]
+        temporaries = [
+            whole.enter_context(atomic(view_path(folder, key_m, view)))
+            for view, key_m in zip(shard.views, keys_vm, strict=True)
+        ]
         hidden_vm = [open_memmap(path, mode="w+", dtype=np.float16, shape=shape) for path in temporaries]
         for path in temporaries:
             _reserve(path)
         start = 0
         for views_bv in view_loader(dataset, order, batch_size=IMAGES_PER_READ, n_workers=n_workers):
-            hidden_vb = run_trunk(plan.backbone, views_bv[:, list(files)].transpose(0, 1)).half().cpu()
+            hidden_vb = run_trunk(plan.backbone, views_bv[:, list(shard.views)].transpose(0, 1)).half().cpu()
             if not torch.isfinite(hidden_vb).all():
                 reason = f"the hidden states of {plan.backbone.name} do not fit into half precision"
                 raise DataError(f"{reason}, so they cannot be kept. Use --views-per-image online.")
@@ -215,6 +245,8 @@ def _write_shard(plan: BankPlan, rows: range, files: dict[int, Path], n_workers:
             progress.advance(hidden_vb.shape[1])
         for hidden_m in hidden_vm:
             hidden_m.flush()
+    for key_m in keys_vm:
+        write_keys(folder, key_m)
 
 
 def _reserve(path: Path) -> None:
@@ -224,17 +256,8 @@ def _reserve(path: Path) -> None:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
-def _is_whole(path: Path, shape: tuple[int, ...]) -> bool:
-    """Whether a file is there and of the right shape; a damaged one is simply computed again."""
-    try:
-        kept = np.load(path, mmap_mode="r")
-    except (OSError, ValueError, EOFError):
-        return False
-    return bool(kept.shape == shape and kept.dtype == np.float16)
-
-
-def _short_hash(facts: object) -> str:
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+def _hash(*facts: object) -> str:
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 
 def _size(n_bytes: float) -> str:

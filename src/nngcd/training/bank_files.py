@@ -1,0 +1,106 @@
+"""Where the views of a bank lie on disk, and of which images they are.
+
+A file `NAME-007.npy` holds view 7 of some hundred images, and `NAME.keys` says of which, one key a row: a key is a hash
+of all that a view depends on, beside what the folder's name already says. Views are looked up by their keys, image by
+image. So methods, runs and seeds share them, and so do data that have images in common: a picture more or less, or a
+study on some of the pictures, costs no other picture's views. NAME is a hash of the keys, so that two processes which
+write the same file at the same time write the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nngcd.core.files import write_bytes
+
+Keys = NDArray[np.bytes_]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewKeys:
+    """The keys (N,) of every image's centre view, and of its random views, which have the same."""
+
+    centre_n: Keys
+    random_n: Keys
+
+    def of_view(self, view: int) -> Keys:
+        """Return the keys (N,) of one view of every image; view 0 is the centre one."""
+        return self.random_n if view else self.centre_n
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where views are: the file, as its place in `files`, and the row in it; -1 for those that were not found."""
+
+    files: list[Path]
+    file_nv: NDArray[np.int64]
+    row_nv: NDArray[np.int64]
+
+    def missing(self) -> Iterator[tuple[NDArray[np.int64], tuple[int, ...]]]:
+        """Yield images that lack the same views, and these views."""
+        lacks_nv = self.file_nv < 0
+        kinds_cv, kind_n = np.unique(lacks_nv, axis=0, return_inverse=True)
+        for kind, lacks_v in enumerate(kinds_cv):
+            if lacks_v.any():
+                yield np.flatnonzero(kind_n.ravel() == kind), tuple(np.flatnonzero(lacks_v).tolist())
+
+
+def find_views(folder: Path, keys: ViewKeys, n_views: int, hidden_shape: tuple[int, ...]) -> Places:
+    """Return where the views with these keys are; what is damaged is passed over, as if it were not there."""
+    n_images = len(keys.centre_n)
+    places = Places([], np.full((n_images, n_views), -1), np.full((n_images, n_views), -1))
+    for views in (range(1), range(1, n_views)):
+        # Two images of the same content have the same centre view.
+        wanted_u, u_n = np.unique(keys.of_view(views.start), return_inverse=True)
+        file_uv, row_uv = np.full((len(wanted_u), len(views)), -1), np.full((len(wanted_u), len(views)), -1)
+        for name, kept_m in _key_lists(folder) if views else ():
+            u_m = np.searchsorted(wanted_u, kept_m).clip(max=len(wanted_u) - 1)
+            row_r = np.flatnonzero(wanted_u[u_m] == kept_m)
+            for place, view in enumerate(views if len(row_r) else ()):
+                path = _path(folder, name, view)
+                if _is_whole(path, (len(kept_m), *hidden_shape)):
+                    file_uv[u_m[row_r], place], row_uv[u_m[row_r], place] = len(places.files), row_r
+                    places.files.append(path)
+        places.file_nv[:, views], places.row_nv[:, views] = file_uv[u_n], row_uv[u_n]
+    return places
+
+
+def view_path(folder: Path, key_m: Keys, view: int) -> Path:
+    """Return the file for one view of the images with these keys."""
+    return _path(folder, _name(key_m), view)
+
+
+def write_keys(folder: Path, key_m: Keys) -> None:
+    """Write down whose views the files are that `view_path` names."""
+    write_bytes(folder / f"{_name(key_m)}.keys", b"\n".join(key_m.tolist()))
+
+
+def _key_lists(folder: Path) -> Iterator[tuple[str, Keys]]:
+    """Yield the name and the keys of each list; in a fixed order, because several files may hold the same view."""
+    for path in sorted(folder.glob("*.keys")):
+        key_m = np.array(path.read_bytes().split(), dtype=bytes)
+        if path.stem == _name(key_m):
+            yield path.stem, key_m
+
+
+def _path(folder: Path, name: str, view: int) -> Path:
+    return folder / f"{name}-{view:03d}.npy"
+
+
+def _name(key_m: Keys) -> str:
+    return hashlib.sha256(b"\n".join(key_m.tolist())).hexdigest()[:16]
+
+
+def _is_whole(path: Path, shape: tuple[int, ...]) -> bool:
+    """Whether a file is there and of the right shape; a damaged one is simply computed again."""
+    try:
+        kept = np.load(path, mmap_mode="r")
+    except (OSError, ValueError, EOFError):
+        return False
+    return bool(kept.shape == shape and kept.dtype == np.float16)
