@@ -184,6 +184,12 @@ def _(root):
     folder(root, names=("owl", "unknown"))
 
 
+@case("D08 what is no category as a folder", "D08  5 images labelled 'Unlabelled'", "--unlabelled Unlabelled", code=3,
+      data="data/labels.csv")  # fmt: skip
+def _(root):
+    table(root, rows().replace("crow", "Unlabelled"))
+
+
 @case("D08 settled as no label", "Ready", flags=["--unlabelled", "unknown"], expect={"categories": {"owl": 5}})
 def _(root):
     folder(root, names=("owl", "unknown"))

@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 import nngcd
 from nngcd import CategoryDiscovery, estimator
-from nngcd.core.errors import ConfigError, DataError
+from nngcd.core.errors import ConfigError, DataError, NoSuchDataError
 
 SETTINGS = {"loss": {"n_hidden": 32, "n_projection": 16}, "training": {"epochs": 8, "batch_size": 48}}
 
@@ -36,6 +36,11 @@ def test_prediction_and_features(fitted, blobs):
     assert np.allclose(probability.sum(1), 1)
     assert (fitted.predict(features)[labels < 0] == fitted.labels_[labels < 0]).all()
     assert fitted.transform(features).shape == (240, 16)
+
+
+def test_a_run_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(NoSuchDataError, match=r"nothere does not exist"):
+        CategoryDiscovery.load(tmp_path / "nothere")
 
 
 def test_save_and_load(fitted, blobs, tmp_path):

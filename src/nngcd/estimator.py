@@ -202,12 +202,15 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
                 `categories_` and `edit`, which follow the edits made since.
 
         Raises:
+            NoSuchDataError: there is no such folder.
             DataError: the run is not finished, or the model is missing or damaged.
         """
-        run = RunFolder(Path(folder)) if RunFolder(Path(folder)).config.is_file() else None
+        folder = Path(folder)
+        has_run = not folder.is_dir() or RunFolder(folder).config.is_file()
+        run = RunFolder.open(folder) if has_run else None
         if run:
             run.check_complete()
-        model_folder = run.model if run else Path(folder)
+        model_folder = run.model if run else folder
         model, categories = Model.load(model_folder)
         blueprint = model.blueprint
         estimator = cls(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import get_args
 
 import numpy as np
@@ -161,6 +162,20 @@ def test_range_is_kept_and_its_edge_is_told():
     assert not long.is_at_edge
     assert estimate_k(x, y, k_range=(40, 60)).is_at_edge
     assert estimate_k(x, y, k_range=(12, 12)).k == 12
+
+
+def test_labels_that_point_out_of_the_range_are_not_contradicted():
+    x, y = make_blobs(0, n_classes=12, n_old=10, separation=3.0)
+    found = estimate_k(x, y, k_range=(14, 40), method="pairs")
+    assert (found.k, found.confidence) == (14, "low")
+    pointed = float(re.fullmatch(r"the labels point to about ([\d.]+), outside the range", found.reason).group(1))
+    assert not 14 <= pointed <= 40
+
+
+def test_too_few_images_to_look_for_more_classes_are_named_as_the_reason():
+    found = estimate_k(np.random.default_rng(0).normal(size=(9, 4)), np.array([0, 1, 2, 3, -1, -1, -1, -1, -1]))
+    assert (found.k, found.method) == (4, "given")
+    assert found.reason == "9 images are too few to look for more than 4 classes; give K if you know it"
 
 
 @pytest.mark.parametrize("method", get_args(Method))

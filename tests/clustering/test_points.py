@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from scipy.sparse import csr_array
+from sklearn.exceptions import NotFittedError
 
 from nngcd.clustering import snc
 from nngcd.clustering.estimate_k import estimate_k
@@ -101,13 +102,27 @@ def test_a_file_mapped_into_memory_is_not_copied(tmp_path):
 
 
 @pytest.mark.parametrize("value", [10.0, "a", None, np.array(10.0), torch.tensor(10.0)])
-@pytest.mark.parametrize("name", ["block_size", "n_init", "max_iter", "n_clusters"])
+@pytest.mark.parametrize("name", ["block_size", "n_init", "max_iter", "n_clusters", "random_state"])
 def test_what_is_no_whole_number_is_refused(name, value):
     settings = {"n_clusters": 4, name: value}
     with pytest.raises(ConfigError, match=f"{name} = .*: must be a whole number"):
         KMeans(**settings).fit(blobs())
     with pytest.raises(ConfigError, match=f"{name} = .*: must be a whole number"):
         SemiSupervisedKMeans(**settings).fit(blobs(), LABELS)
+
+
+@pytest.mark.parametrize("tol", [-1, float("nan"), "x", None])
+def test_a_tolerance_that_no_move_is_within_is_refused(tol):
+    with pytest.raises(ConfigError, match=r"tol = .*: must be a number from 0"):
+        KMeans(4, tol=tol).fit(blobs())
+    with pytest.raises(ConfigError, match=r"tol = .*: must be a number from 0"):
+        SemiSupervisedKMeans(4, tol=tol).fit(blobs(), LABELS)
+
+
+@pytest.mark.parametrize("kmeans", [KMeans(4), SemiSupervisedKMeans(4)])
+def test_rows_cannot_be_compared_with_centres_that_are_not_there(kmeans):
+    with pytest.raises(NotFittedError, match="call fit first"):
+        kmeans.predict(blobs())
 
 
 @pytest.mark.parametrize("size_limit", [15.5, 15.0, "15"])

@@ -23,6 +23,22 @@ def test_a_full_disk_is_a_clear_error(tmp_path):
         raise OSError(28, "No space left on device")
 
 
+def test_a_place_that_takes_no_files_is_a_clear_error(tmp_path):
+    (tmp_path / "gone").mkdir()
+    with pytest.raises(ResourceError, match=r"R01: cannot write .*gone/x.*No such file.*another place"):
+        with files.atomic(tmp_path / "gone" / "x") as temporary:
+            (tmp_path / "gone").rmdir()
+            temporary.write_text("late")
+    (tmp_path / "file").touch()
+    with pytest.raises(ResourceError, match=r"R01: cannot write .*file/y/x"):
+        files.write_text(tmp_path / "file" / "y" / "x", "text")
+
+
+def test_another_file_that_is_missing_is_not_called_a_write_error(tmp_path):
+    with pytest.raises(FileNotFoundError), files.atomic(tmp_path / "x"):
+        (tmp_path / "other").read_text()
+
+
 def test_tables_keep_their_values(tmp_path):
     table = pd.DataFrame({"name": ["a,b", 'say "hi"'], "value": [1.5, 2.0]})
     for name in ("t.csv", "t.parquet"):

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from finished_runs import finished_run, results_table
 
+from nngcd.datasets import open_dataset
 from nngcd.export import originals
 from nngcd.review.session import Review
 
@@ -37,7 +38,7 @@ def test_folders_of_links_leave_the_originals_alone(nngcd, reviewed_run, data, t
     assert owl.is_symlink() == (link == "sym")
     assert owl.samefile(data / "_unlabelled" / "i.png") == (link != "copy")
     assert "10 rows" in said
-    assert "Changed for the file system: 1 category names" in said
+    assert "Changed for the file system: 1 category name (" in said
     assert "Not in images: 1 rejected" in said
     assert "2 of 3 categories are not reviewed; column reviewed=false. Only reviewed: --only reviewed" in said  # E02
 
@@ -66,6 +67,17 @@ def test_a_category_called_unsure_is_not_mixed_with_the_images_nobody_is_sure_of
     assert "3 folders of hard links to your files, and _unsure (2)" in said
     exported = pd.read_csv(images / "names.csv").set_index("name")["exported"]["_unsure"]
     assert files(images / exported) == ["e.png", "f.png", "g.png", "h.png"]
+
+
+def test_exported_folders_come_back_as_they_were(nngcd, tmp_path, data):
+    results = results_table()
+    results.loc[[1, 8], "status"] = "unsure"
+    run = finished_run(tmp_path / "unsure", data=data, results=results)
+    Review(run).rename("new-001", "unlabelled")
+    assert nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "o")[0] == 0
+    split, _ = open_dataset(str(tmp_path / "o" / "images"))
+    assert split.n_unlabelled == 2
+    assert len(split.class_names) == 3 and "_unsure" not in split.class_names
 
 
 def test_only_reviewed(nngcd, run, tmp_path):

@@ -67,9 +67,8 @@ def estimate_k(
         needed = f"needs {LEAST_CLASSES[method]} classes with 2 labelled images each, got {n_paired}"
         raise ConfigError("method", method, f"{needed}; label more images, or take 'silhouette'")
     if task.first == task.last:
-        only = (
-            "the range holds one number only" if task.is_range_given else "only one number of classes is possible here"
-        )
+        few = f"{task.n_images} images are too few to look for more than {task.last} classes; give K if you know it"
+        only = "the range holds one number only" if task.is_range_given else few
         return KEstimate(task.first, task.first, task.first, ((task.first, 1.0),), "given", "low", only, False)
     estimate, most = _estimate(task, method, n_paired), len(task.class_n) // 2
     while not task.is_range_given and estimate.k == task.last < most:

@@ -57,7 +57,7 @@ def _depth(number: int, count_r: Ids) -> float:
 
 def _confidence(low: int, high: int, task: Task) -> tuple[Confidence, str]:
     """Return `fair` where the counts hardly depend on the number of neighbours, with the words for it."""
-    counted = f"{low} to {high} communities of {MIN_SIZE} or more images"
+    counted = f"{low if low == high else f'{low} to {high}'} communities of {MIN_SIZE} or more images"
     if high < task.first:
         return "low", f"there are {counted}, fewer than the {task.first} there must be"
     if low > task.last:

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 import torch
+from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from nngcd.clustering.lloyd import Starts, lloyd, scores
@@ -19,6 +20,8 @@ from nngcd.clustering.points import (
     check_finite,
     check_settings,
     check_squares,
+    check_tolerance,
+    check_whole,
     prepare,
     total,
 )
@@ -43,6 +46,8 @@ class Centroids:
 
     def predict(self, X: Rows) -> Tensor:  # noqa: N803 (scikit-learn's name)
         """Return the nearest centre of each row; raise `DataError` where there is none that can be told."""
+        if not hasattr(self, "cluster_centers_"):
+            raise NotFittedError(f"this {type(self).__name__} has no centres yet; call fit first")
         origin_d = self.cluster_centers_.mean(0)
         centres_rkd = (self.cluster_centers_ - origin_d)[None]
         row_nd = as_rows(X)
@@ -95,6 +100,8 @@ class KMeans(Centroids):
     def fit_starts(self, points: Points) -> Starts:
         """Return what every start finds in rows that are prepared already."""
         check_settings(points, n_clusters=self.n_clusters, n_init=self.n_init, max_iter=self.max_iter)
+        check_tolerance(self.tol)
+        check_whole(random_state=self.random_state)
         limit = self.tol * total(points, points.norm_n) / (points.n_total * len(points.mean_d))
         start_rkd = self._first_centres(points)
         return lloyd(points, start_rkd, lambda move_rk: move_rk.square().sum(1) <= limit, self.max_iter)

@@ -233,6 +233,12 @@ def check_counts(**numbers: int) -> None:
             raise ConfigError(name, value, "must be at least 1")
 
 
+def check_tolerance(tol: float) -> None:
+    """Raise `ConfigError` for a tolerance that no move is ever within, or that is no number."""
+    if not isinstance(tol, int | float) or not tol >= 0:
+        raise ConfigError("tol", tol, "must be a number from 0")
+
+
 def check_whole(**numbers: int) -> None:
     """Raise `ConfigError` for what is no whole number."""
     for name, value in numbers.items():

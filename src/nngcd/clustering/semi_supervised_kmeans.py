@@ -21,6 +21,7 @@ from nngcd.clustering.points import (
     as_labels,
     as_rows,
     check_settings,
+    check_tolerance,
     check_whole,
     prepare,
     total,
@@ -58,7 +59,8 @@ class SemiSupervisedKMeans(Centroids):
     max_iter: int = 200
     tol: float = 1e-4
     """A start has settled when (sum over the centres of how far each moved)^2 is at most this, as in GCD's code, which
-    has unit features in mind; `matched` takes it as a share of the rows' variance, so that their scale is no matter."""
+    has unit features in mind; unless `published`, it is a share of the rows' variance, so that their scale is no
+    matter."""
     size_limit: int | None = None
     """No cluster grows above this; rows too many go to the next nearest centre (InfoSieve: ceil(N / K)). None: any
     size. A class with more labelled rows than this keeps them all."""
@@ -81,6 +83,8 @@ class SemiSupervisedKMeans(Centroids):
         row_nd = as_rows(X)
         points = prepare(row_nd, as_labels(y, len(row_nd)), self.block_size, self.shards)
         check_settings(points, n_clusters=self.n_clusters, n_init=self.n_init, max_iter=self.max_iter)
+        check_tolerance(self.tol)
+        check_whole(random_state=self.random_state)
         self._check_size_limit(points)
         mean_cd = class_means(points)
         if len(mean_cd) > self.n_clusters:

@@ -38,6 +38,9 @@ def atomic(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    try:
         yield temporary
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
@@ -45,12 +48,18 @@ def atomic(path: Path) -> Iterator[Path]:
         temporary.chmod(0o666 & ~UMASK)
         temporary.replace(path)
     except OSError as error:
-        if error.errno in CANNOT_WRITE:
-            raise ResourceError(f"R01: cannot write {path}: {error.strerror}. Choose another place.") from error
+        # A folder that is gone, or takes no files: said only of our own file, because the block may look for others.
+        is_no_place = error.errno == errno.ENOENT and str(error.filename) == str(temporary)
+        if is_no_place or error.errno in CANNOT_WRITE:
+            raise _cannot_write(path, error) from error
         raise
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _cannot_write(path: Path, error: OSError) -> ResourceError:
+    return ResourceError(f"R01: cannot write {path}: {error.strerror}. Choose another place.")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -12,11 +12,11 @@ from nngcd.core.errors import DataError
 from nngcd.datasets.file_tree import FileTree, walk
 from nngcd.datasets.findings import count, quoted
 from nngcd.datasets.image_files import EXTENSIONS, NOT_AN_IMAGE, Progress, unreadable_reason
+from nngcd.datasets.labels import UNLABELLED_FOLDERS
 from nngcd.datasets.listed import Listed, read
 from nngcd.datasets.reading import Config
 from nngcd.datasets.split import Problem, Split, Truth
 
-UNLABELLED_FOLDERS = ("_unlabeled", "_unlabelled", "unlabeled", "unlabelled")
 DEFAULT = Config()
 
 _LOG = logging.getLogger(__name__)

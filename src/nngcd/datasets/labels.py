@@ -15,12 +15,19 @@ from numpy.typing import NDArray
 from nngcd.core.errors import DataError, NngcdWarning
 from nngcd.datasets.split import UNLABELLED, Problem
 
-UNCLEAR_NAMES = ("unknown", "other", "-1", "?", "nan", "misc", "none", "null", "na", "n/a", "<na>", "nat")
-"""Names, in any case, that may also mean "no label"; the last ones are what tables and arrays make of a gap."""
+UNSURE_FOLDER = "_unsure"
+"""Where `nngcd export --to folders` puts images that nobody is sure of."""
+UNLABELLED_FOLDERS = ("_unlabeled", "_unlabelled", "unlabeled", "unlabelled", UNSURE_FOLDER)
+"""Folders, in any case, whose images are to be sorted: they are no category."""
+UNCLEAR_NAMES = (
+    "unknown", "other", "-1", "?", "nan", "misc", "none", "null", "na", "n/a", "<na>", "nat", *UNLABELLED_FOLDERS
+)  # fmt: skip
+"""Names, in any case, that may also mean "no label": what tables and arrays make of a gap, and in a table also what is
+no category as a folder."""
 SHORTEST_TYPO = 6
 NOTHING_TO_SORT = (
-    "nothing to sort. Put images without a label into _unlabelled/, or leave their label empty; to try the method on "
-    "your own labels: nngcd fit ... --set reading.hide_classes=0.5"
+    "nothing to sort. Put images without a label into _unlabelled/, or leave their label empty (-1 in an "
+    "array); to try the method on your own labels: nngcd fit ... --set reading.hide_classes=0.5"
 )
 """What is said where everything is labelled."""
 

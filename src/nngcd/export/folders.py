@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nngcd.datasets.findings import count
+from nngcd.datasets.labels import UNLABELLED_FOLDERS, UNSURE_FOLDER
 from nngcd.export.csv import write_csv
 from nngcd.export.source import Source, Written
 from nngcd.export.tree import NAMES_FILE, check_links, place_all, plan, whole_folder
 
-FOLDER, UNSURE = "images", "_unsure"
+FOLDER = "images"
 _HOW = {"hard": "hard links to your files", "sym": "symbolic links to your files", "copy": "copies of your files"}
 
 
@@ -28,22 +30,24 @@ def write(source: Source, out: Path) -> list[Written]:
     names = table["file_name"].tolist()
     is_unsure = (table["status"] == "unsure").to_numpy()
     folders = [None if unsure else label for unsure, label in zip(is_unsure, table["label"], strict=True)]
-    placing = plan(names, folders, originals, rest=UNSURE, taken=[NAMES_FILE])
+    # A category of such a name would come back as images without a label.
+    placing = plan(names, folders, originals, rest=UNSURE_FOLDER, taken=[NAMES_FILE, *UNLABELLED_FOLDERS])
     with whole_folder(out / FOLDER) as folder:
         place_all(source, placing, folder)
         if len(placing.changed):
             write_csv(folder / NAMES_FILE, placing.changed)
     n_folders = len(set(folders) - {None})
     how = _HOW[source.options.link] if originals.has_files else "PNG files"
-    words = f"{n_folders} folders of {how}" + (f", and {UNSURE} ({is_unsure.sum()})" if is_unsure.any() else "")
+    words = f"{n_folders} folders of {how}" + (f", and {UNSURE_FOLDER} ({is_unsure.sum()})" if is_unsure.any() else "")
     return [Written(out / FOLDER, words, _notes(source, placing.changed["kind"].tolist(), out))]
 
 
 def _notes(source: Source, changed: list[str], out: Path) -> tuple[str, ...]:
     notes = []
     if changed:
-        kinds = {"category": "category names", "file": "file names"}
-        counts = ", ".join(f"{changed.count(kind)} {words}" for kind, words in kinds.items() if kind in changed)
+        counts = ", ".join(
+            count(changed.count(kind), f"{kind} name") for kind in ("category", "file") if kind in changed
+        )
         notes.append(f"Changed for the file system: {counts} ({out / FOLDER / NAMES_FILE})")
     if n_rejected := int((source.table["status"] == "excluded").sum()):
         notes.append(f"Not in {FOLDER}: {n_rejected} rejected")
