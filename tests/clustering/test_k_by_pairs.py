@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nngcd.clustering.estimate_k import estimate_k
 from nngcd.clustering.k_by_pairs import count_pairs, evidence_of_pairs, same_class_share, size_spread
 from nngcd.clustering.k_scores import bootstrap_draws
 
@@ -49,6 +50,32 @@ def test_the_error_is_that_of_the_bootstrap_over_classes_corrected_for_their_num
     evidence = evidence_of_pairs([pairs], n_images_c, 48, np.random.default_rng(3))
     assert evidence.error == pytest.approx(expected)
     assert evidence.share == pytest.approx(shares[0] + (1 - shares[0]) / 48)
+
+
+def test_what_fine_clusterings_say_otherwise_is_a_part_of_the_error():
+    # Eight classes of 4, four of them labelled and in clusters of their own. The others are merged two by two in the
+    # coarse clustering: J = (4 * 12 + 2 * 56) / 992 = 160 / 992; in the fine one J = 96 / 992; R = 1 and Q = 0 in both.
+    truth_n = np.repeat(np.arange(8), 4)
+    label_n = np.where(truth_n < 4, truth_n, -1)
+    coarse, fine = (count_pairs(np.array(home_c)[truth_n], label_n) for home_c in ([0, 1, 2, 3, 4, 4, 5, 5], range(8)))
+    assert (coarse.n_clusters, fine.n_clusters) == (6, 8)
+    evidence = evidence_of_pairs([coarse, fine], np.full(4, 4.0), 32, np.random.default_rng(0))
+    # Equal weights: the mean is off by d / 2 from both, of which chance is d^2 / 8; the fine one has 1 / s clusters.
+    d = 64 / 992
+    assert evidence.share == pytest.approx(128 / 992 + (1 - 128 / 992) / 32)
+    assert evidence.error == pytest.approx((d**2 / 8 + d**2 / 4) ** 0.5)
+
+
+def test_intervals_of_blobs_far_apart_hold_their_number():
+    found = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        truth = np.repeat(np.arange(60), 30)
+        x = 1.5 * rng.normal(size=(60, 32))[truth] + rng.normal(size=(1800, 32))
+        y = np.where((truth < 12) & (rng.random(1800) < 0.5), truth, -1)
+        found.append(estimate_k(x, y, method="pairs"))
+    # One standard error to either side: two of three, and of so few draws at least half.
+    assert sum(each.low <= 60 <= each.high for each in found) >= 5
 
 
 def test_spread_of_equal_classes_is_one_and_of_sampled_ones_nearly():

@@ -25,6 +25,8 @@ from nngcd.core.seeds import derive, numpy_generator
 from nngcd.metrics.matching import contingency
 
 N_CLUSTERINGS = 16
+ROUNDING = 1e-18
+"""Variances of shares far below this are not of the data: with it, clusterings that never vary weigh the same."""
 
 
 class Evidence(NamedTuple):
@@ -41,6 +43,7 @@ class PairCounts(NamedTuple):
     """Share of all pairs of images that share a cluster."""
     together_cc: Floats
     """Ordered pairs of labelled images in one cluster, by their two classes; no image is paired with itself."""
+    n_clusters: int
 
 
 def by_pairs(task: Task) -> KEstimate | None:
@@ -108,7 +111,8 @@ def count_pairs(cluster_n: Ids, class_n: Ids) -> PairCounts:
     is_labelled_n = class_n >= 0
     count_kc = contingency(cluster_n[is_labelled_n], class_n[is_labelled_n]).astype(np.float64)
     together_cc = count_kc.T @ count_kc - np.diag(count_kc.sum(0))
-    return PairCounts(float((size_k * (size_k - 1)).sum() / (n_rows * (n_rows - 1))), together_cc)
+    joined = float((size_k * (size_k - 1)).sum() / (n_rows * (n_rows - 1)))
+    return PairCounts(joined, together_cc, int((size_k > 0).sum()))
 
 
 def same_class_share(pairs: PairCounts, n_images_c: Floats, times_c: Floats) -> float:
@@ -153,22 +157,30 @@ def evidence_of_pairs(
 ) -> Evidence | None:
     """Return 1 / K as the clusterings together say, with its standard error; None if they cannot tell.
 
-    The error has two parts: which classes happen to be labelled (a bootstrap over the classes, the same draws for all
-    clusterings), and the chance in the clusterings, which shows in how they differ.
+    The error has three parts: which classes happen to be labelled (a bootstrap over the classes, the same draws for all
+    clusterings), the chance in the clusterings, which shows in how they differ, and what fine clusterings alone would
+    say. A clustering of fewer clusters than classes merges some, and where these happen to be new ones, s is too large:
+    among 60 blobs far apart, 12 of them labelled, 42 to 63 are counted, by fine clusterings 55 to 63. But these count
+    5 digits as 7, because what is one class to us may be several clusters. So both are heard.
     """
     n_old = len(n_images_c)
     draw_sc = bootstrap_draws(n_old, rng)
     share_gs = np.array(
         [[same_class_share(pairs, n_images_c, times_c) for times_c in draw_sc] for pairs in clusterings]
     )
-    share_gs = share_gs[np.isfinite(share_gs[:, 0]) & (np.isfinite(share_gs).mean(1) > 0.5)]
+    is_told_g = np.isfinite(share_gs[:, 0]) & (np.isfinite(share_gs).mean(1) > 0.5)
+    share_gs, n_clusters_g = share_gs[is_told_g], np.array([pairs.n_clusters for pairs in clusterings])[is_told_g]
     is_known_s = np.isfinite(share_gs).all(0)
     share_gs, draw_sc = share_gs[:, is_known_s], draw_sc[is_known_s]
     if len(share_gs) == 0 or len(draw_sc) < 3:
         return None
-    weight_g = _weights(share_gs[:, 1:].var(1))
+    variance_g = share_gs[:, 1:].var(1)
+    weight_g = _weights(variance_g)
     share_s = weight_g @ share_gs
     chance = float(weight_g**2 @ (share_gs[:, 0] - share_s[0]) ** 2)
+    is_fine_g = n_clusters_g * share_s[0] >= 1
+    if is_fine_g.any():
+        chance += float(_weights(variance_g[is_fine_g]) @ share_gs[is_fine_g, 0] - share_s[0]) ** 2
     # An image is of its own class: with the N pairs of an image and itself, s is the sum of the squared shares.
     share_s = share_s + (1 - share_s) / n_images
     spread_s = np.array([size_spread(n_images_c, times_c, n_images=n_images, share=share_s[0]) for times_c in draw_sc])
@@ -184,6 +196,6 @@ def _weights(variance_g: Floats) -> Floats:
     The median is added because a variance near 0 is often luck: no labelled class happens to be merged with another,
     while new ones are.
     """
-    precision_g = 1 / (variance_g + np.median(variance_g) + np.finfo(np.float64).tiny)
+    precision_g = 1 / (variance_g + np.median(variance_g) + ROUNDING)
     weight_g: Floats = precision_g / precision_g.sum()
     return weight_g
