@@ -160,8 +160,8 @@ def evidence_of_pairs(
     The error has three parts: which classes happen to be labelled (a bootstrap over the classes, the same draws for all
     clusterings), the chance in the clusterings, which shows in how they differ, and what fine clusterings alone would
     say. A clustering of fewer clusters than classes merges some, and where these happen to be new ones, s is too large:
-    among 60 blobs far apart, 12 of them labelled, 42 to 63 are counted, by fine clusterings 55 to 63. But these count
-    5 digits as 7, because what is one class to us may be several clusters. So both are heard.
+    of blobs far apart too few are counted, and by fine clusterings about the right number. But of the digits these
+    count too many, because what is one class to us may be several clusters. So both are heard.
     """
     n_old = len(n_images_c)
     draw_sc = bootstrap_draws(n_old, rng)
