@@ -168,7 +168,7 @@ def test_labels_that_point_out_of_the_range_are_not_contradicted():
     x, y = make_blobs(0, n_classes=12, n_old=10, separation=3.0)
     found = estimate_k(x, y, k_range=(14, 40), method="pairs")
     assert (found.k, found.confidence) == (14, "low")
-    pointed = float(re.fullmatch(r"the labels point to about ([\d.]+), outside the range", found.reason).group(1))
+    pointed = float(re.fullmatch(r"the labels point to about (\d+\.\d), outside the range", found.reason).group(1))
     assert not 14 <= pointed <= 40
 
 

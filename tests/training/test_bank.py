@@ -22,7 +22,7 @@ from nngcd.loading import ViewDataset
 from nngcd.training import bank_writing
 from nngcd.training.bank import DiskBank
 from nngcd.training.bank_files import Places
-from nngcd.training.bank_writing import VIEW_SEED, Shard, plan_bank, view_bank
+from nngcd.training.bank_writing import VIEW_SEED, plan_bank, view_bank
 from nngcd.training.extraction import centre_features, run_tail, run_trunk
 
 N_IMAGES = 20
@@ -102,16 +102,15 @@ def test_processes_divide_the_list_that_the_first_one_made(
     backbone, pictures, tmp_path, small_shards, monkeypatch, rank
 ):
     # As if another run had written images 8 to 15, and a view of the last four.
-    told = [Shard(np.arange(8), (0, 1)), Shard(np.arange(16, 20), (1,))]
-    told_later = Places([], np.zeros((N_IMAGES, 2), dtype=int), np.zeros((N_IMAGES, 2), dtype=int))
-    answers = iter([told, told_later])
+    told = Places(["other.npy"], np.zeros((N_IMAGES, 2), dtype=int), np.zeros((N_IMAGES, 2), dtype=int))
+    told.file_nv[:8], told.file_nv[16:, 1] = -1, -1
     monkeypatch.setattr(processes, "count", lambda: 2)
     monkeypatch.setattr(processes, "rank", lambda: rank)
     monkeypatch.setattr(processes, "wait", lambda: None)
-    monkeypatch.setattr(processes, "from_first", lambda value: next(answers))
+    monkeypatch.setattr(processes, "from_first", lambda value: told)
     _, n_computed = make(backbone, pictures, tmp_path, n_random=1)
-    assert n_computed == [8, 4][rank]
-    assert len(list(tmp_path.rglob("*.npy"))) == [2, 1][rank]
+    assert n_computed == [4, 8][rank]
+    assert len(list(tmp_path.rglob("*.npy"))) == [1, 2][rank]
 
 
 def test_a_disk_that_fills_up_is_a_clear_error(backbone, pictures, tmp_path, monkeypatch):
@@ -121,7 +120,8 @@ def test_a_disk_that_fills_up_is_a_clear_error(backbone, pictures, tmp_path, mon
     monkeypatch.setattr(bank_writing.os, "posix_fallocate", full, raising=False)
     with pytest.raises(ResourceError, match="No space left"):
         make(backbone, pictures, tmp_path)
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    # A list of views that are not there is no harm.
+    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} <= {".keys"}
 
 
 @pytest.mark.parametrize("n_workers", [0, 1])
@@ -250,21 +250,15 @@ def test_random_views_of_images_in_other_places_are_drawn_anew(backbone, rng, tm
     assert torch.equal(everything(bank), everything(make(backbone, swapped, None)[0]))
 
 
-def test_views_whose_list_is_damaged_are_computed_again(backbone, pictures, tmp_path, small_shards):
+@pytest.mark.parametrize("content", [b"", b"\xff\x00", b"a\nb\nc"])
+def test_views_whose_list_is_damaged_are_computed_again(backbone, pictures, tmp_path, small_shards, content):
     first = everything(make(backbone, pictures, tmp_path)[0]).clone()
-    kept = sorted(tmp_path.rglob("*.keys"))
-    kept[0].write_bytes(kept[0].read_bytes()[:100])
-    kept[1].write_bytes(b"")
-    kept[2].write_bytes(b"\xff\x00")
+    for path in tmp_path.rglob("*.keys"):
+        path.write_bytes(content)
     again, n_computed = make(backbone, pictures, tmp_path)
-    assert 0 < n_computed < 3 * N_IMAGES
+    assert n_computed == N_IMAGES
     assert torch.equal(first, everything(again))
-
-
-def test_a_bank_that_is_deleted_while_it_is_written_is_a_clear_error(backbone, pictures, tmp_path, monkeypatch):
-    monkeypatch.setattr(bank_writing, "write_keys", lambda folder, key_m: None)
-    with pytest.raises(ResourceError, match=r"are gone: was it deleted\? Run the command again"):
-        make(backbone, pictures, tmp_path)
+    assert make(backbone, pictures, tmp_path)[1] == 0
 
 
 def test_a_damaged_file_is_computed_again(backbone, pictures, tmp_path):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nngcd.training.bank_files import ViewKeys, find_views, view_path, write_keys
+from nngcd.training.bank_files import ViewKeys, find_views, view_file, write_keys
 
 SHAPE = (2,)
 
@@ -16,7 +16,7 @@ def keep(folder, view, *names, rows=None, dtype=np.float16):
     """Write a file of one view, whose row i is i everywhere."""
     key_m = keys(*names)
     n_rows = len(names) if rows is None else rows
-    np.save(view_path(folder, key_m, view), np.arange(n_rows, dtype=dtype)[:, None].repeat(2, 1))
+    np.save(folder / view_file(key_m, view), np.arange(n_rows, dtype=dtype)[:, None].repeat(2, 1))
     write_keys(folder, key_m)
 
 
@@ -31,11 +31,14 @@ def test_views_are_found_by_their_keys_in_whatever_file_and_row(tmp_path):
     keep(tmp_path, 1, "B", "A")
     found = find_views(tmp_path, wanted("d", "b", "a", "b", "x"), 3, SHAPE)
     rows = [
-        [int(np.load(found.files[file])[row, 0]) if file >= 0 else None for file, row in zip(files, rows, strict=True)]
+        [
+            int(np.load(tmp_path / found.files[file])[row, 0]) if file >= 0 else None
+            for file, row in zip(files, rows, strict=True)
+        ]
         for files, rows in zip(found.file_nv, found.row_nv, strict=True)
     ]
     assert rows == [[0, None, None], [1, 0, None], [0, 1, None], [1, 0, None], [None, None, None]]
-    assert found.files[found.file_nv[0, 0]] == view_path(tmp_path, keys("d"), 0)
+    assert found.files[found.file_nv[0, 0]] == view_file(keys("d"), 0)
 
 
 def test_what_is_missing_comes_together_by_the_views_it_lacks(tmp_path):
@@ -53,11 +56,11 @@ def test_a_centre_view_is_no_random_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "broken", [{"rows": 1}, {"dtype": np.float32}, "cut", "no list", "another list", "empty list", "gone"]
+    "broken", [{"rows": 1}, {"dtype": np.float32}, "cut", "no list", "another list", "empty list", "a folder", "gone"]
 )
 def test_what_is_damaged_counts_as_missing(tmp_path, broken):
     keep(tmp_path, 0, "a", "b", **(broken if isinstance(broken, dict) else {}))
-    path = view_path(tmp_path, keys("a", "b"), 0)
+    path = tmp_path / view_file(keys("a", "b"), 0)
     (listed,) = tmp_path.glob("*.keys")
     if broken == "cut":
         path.write_bytes(path.read_bytes()[:-3])
@@ -67,6 +70,9 @@ def test_what_is_damaged_counts_as_missing(tmp_path, broken):
         listed.write_bytes(b"b\na")
     elif broken == "empty list":
         listed.write_bytes(b"")
+    elif broken == "a folder":
+        listed.unlink()
+        listed.mkdir()
     elif broken == "gone":
         path.unlink()
     assert (find_views(tmp_path, wanted("a", "b"), 1, SHAPE).file_nv == -1).all()
@@ -76,8 +82,15 @@ def test_a_view_in_several_files_is_taken_from_one(tmp_path):
     keep(tmp_path, 0, "a", "b")
     keep(tmp_path, 0, "b", "c")
     found = find_views(tmp_path, wanted("b"), 1, SHAPE)
-    path, row = found.files[found.file_nv[0, 0]], found.row_nv[0, 0]
-    assert (path, row) in {(view_path(tmp_path, keys("a", "b"), 0), 1), (view_path(tmp_path, keys("b", "c"), 0), 0)}
+    file, row = found.files[found.file_nv[0, 0]], found.row_nv[0, 0]
+    assert (file, row) in {(view_file(keys("a", "b"), 0), 1), (view_file(keys("b", "c"), 0), 0)}
+
+
+def test_a_file_that_is_written_is_where_it_was_said_to_be(tmp_path):
+    found = find_views(tmp_path, wanted("a", "b", "c"), 2, SHAPE)
+    found.add("new.npy", np.array([2, 0]), 1)
+    assert (found.files, found.file_nv.tolist()) == (["new.npy"], [[-1, 0], [-1, -1], [-1, 0]])
+    assert (found.row_nv[2, 1], found.row_nv[0, 1]) == (0, 1)
 
 
 def test_an_empty_folder_holds_nothing(tmp_path):

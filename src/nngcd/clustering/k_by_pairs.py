@@ -75,8 +75,9 @@ def by_pairs(task: Task) -> KEstimate | None:
     curve = tuple(zip(k_j.tolist(), score_j.tolist(), strict=True))
     confidence, reason = confidence_of(k, low, high, task.n_old)
     if misfit_j[best] > 2 * evidence.error and k in (task.first, task.last):
-        # Three digits: rounded to a whole number it may be an end of the range.
-        confidence, reason = "low", f"the labels point to about {1 / max(evidence.share, 1e-9):.3g}, outside the range"
+        # With a decimal: rounded to a whole number it may be an end of the range.
+        pointed = f"{1 / max(evidence.share, 1e-9):,.1f}"
+        confidence, reason = "low", f"the labels point to about {pointed}, outside the range"
     return KEstimate(k, low, high, curve, "pairs", confidence, reason, task.is_at_edge(low, high))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -235,7 +236,7 @@ def check_counts(**numbers: int) -> None:
 
 def check_tolerance(tol: float) -> None:
     """Raise `ConfigError` for a tolerance that no move is ever within, or that is no number."""
-    if not isinstance(tol, int | float) or not tol >= 0:
+    if not isinstance(tol, Real) or not tol >= 0:
         raise ConfigError("tol", tol, "must be a number from 0")
 
 

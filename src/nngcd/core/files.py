@@ -38,8 +38,11 @@ def atomic(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # A place that takes no files is found out now: later the same error could be about a file that is read.
+        temporary.touch()
+        temporary.unlink()
     except OSError as error:
-        raise _cannot_write(path, error) from error
+        raise cannot_write(path, error) from error
     try:
         yield temporary
         with temporary.open("rb") as written:
@@ -48,17 +51,16 @@ def atomic(path: Path) -> Iterator[Path]:
         temporary.chmod(0o666 & ~UMASK)
         temporary.replace(path)
     except OSError as error:
-        # A folder that is gone, or takes no files: said only of our own file, because the block may look for others.
-        is_no_place = error.errno == errno.ENOENT and str(error.filename) == str(temporary)
-        if is_no_place or error.errno in CANNOT_WRITE:
-            raise _cannot_write(path, error) from error
+        if error.errno in CANNOT_WRITE:
+            raise cannot_write(path, error) from error
         raise
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
-def _cannot_write(path: Path, error: OSError) -> ResourceError:
+def cannot_write(path: Path, error: OSError) -> ResourceError:
+    """Return what is said of a place that takes no files, or no more."""
     return ResourceError(f"R01: cannot write {path}: {error.strerror}. Choose another place.")
 
 

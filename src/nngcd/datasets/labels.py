@@ -22,8 +22,8 @@ UNLABELLED_FOLDERS = ("_unlabeled", "_unlabelled", "unlabeled", "unlabelled", UN
 UNCLEAR_NAMES = (
     "unknown", "other", "-1", "?", "nan", "misc", "none", "null", "na", "n/a", "<na>", "nat", *UNLABELLED_FOLDERS
 )  # fmt: skip
-"""Names, in any case, that may also mean "no label": what tables and arrays make of a gap, and in a table also what is
-no category as a folder."""
+"""Names, in any case, that may also mean "no label": what tables and arrays make of a gap, and there also what is no
+category as a folder."""
 SHORTEST_TYPO = 6
 NOTHING_TO_SORT = (
     "nothing to sort. Put images without a label into _unlabelled/, or leave their label empty (-1 in an "

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from nngcd.core.errors import ResourceError
-from nngcd.core.files import CANNOT_WRITE
+from nngcd.core.files import CANNOT_WRITE, cannot_write
 from nngcd.export.names import safe_names
 from nngcd.export.originals import Files, Originals
 from nngcd.export.source import Source
@@ -45,10 +44,13 @@ def hidden_folder(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         temporary.mkdir(parents=True)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    try:
         yield temporary
     except OSError as error:
         if error.errno in CANNOT_WRITE:
-            raise ResourceError(f"cannot write {path}: {error.strerror}. Choose another place.") from error
+            raise cannot_write(path, error) from error
         raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -3,8 +3,8 @@
 A file `NAME-007.npy` holds view 7 of some hundred images, and `NAME.keys` says of which, one key a row: a key is a hash
 of all that a view depends on, beside what the folder's name already says. Views are looked up by their keys, image by
 image. So methods, runs and seeds share them, and so do data that have images in common: a picture more or less, or a
-study on some of the pictures, costs no other picture's views. NAME is a hash of the keys, so that two processes which
-write the same file at the same time write the same bytes.
+study on some of the pictures, costs no other picture's centre view (random ones are drawn by an image's place). NAME is
+a hash of the keys, so that two processes which write the same file at the same time write the same bytes.
 """
 
 from __future__ import annotations
@@ -36,11 +36,17 @@ class ViewKeys:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where views are: the file, as its place in `files`, and the row in it; -1 for those that were not found."""
+    """Where views are: the file, as its place in `files`, and the row in it; -1 for those that are nowhere yet."""
 
-    files: list[Path]
+    files: list[str]
+    """Names in the bank's folder, which processes on other machines may know by another path."""
     file_nv: NDArray[np.int64]
     row_nv: NDArray[np.int64]
+
+    def add(self, file: str, image_m: NDArray[np.int64], view: int) -> None:
+        """Say that a file holds this view of these images, in this order."""
+        self.file_nv[image_m, view], self.row_nv[image_m, view] = len(self.files), np.arange(len(image_m))
+        self.files.append(file)
 
     def missing(self) -> Iterator[tuple[NDArray[np.int64], tuple[int, ...]]]:
         """Yield images that lack the same views, and these views."""
@@ -63,34 +69,37 @@ def find_views(folder: Path, keys: ViewKeys, n_views: int, hidden_shape: tuple[i
             u_m = np.searchsorted(wanted_u, kept_m).clip(max=len(wanted_u) - 1)
             row_r = np.flatnonzero(wanted_u[u_m] == kept_m)
             for place, view in enumerate(views if len(row_r) else ()):
-                path = _path(folder, name, view)
-                if _is_whole(path, (len(kept_m), *hidden_shape)):
+                file = _file(name, view)
+                if _is_whole(folder / file, (len(kept_m), *hidden_shape)):
                     file_uv[u_m[row_r], place], row_uv[u_m[row_r], place] = len(places.files), row_r
-                    places.files.append(path)
+                    places.files.append(file)
         places.file_nv[:, views], places.row_nv[:, views] = file_uv[u_n], row_uv[u_n]
     return places
 
 
-def view_path(folder: Path, key_m: Keys, view: int) -> Path:
-    """Return the file for one view of the images with these keys."""
-    return _path(folder, _name(key_m), view)
+def view_file(key_m: Keys, view: int) -> str:
+    """Return the name of the file for one view of the images with these keys."""
+    return _file(_name(key_m), view)
 
 
 def write_keys(folder: Path, key_m: Keys) -> None:
-    """Write down whose views the files are that `view_path` names."""
+    """Write down whose views the files are that `view_file` names; none of them needs to be there."""
     write_bytes(folder / f"{_name(key_m)}.keys", b"\n".join(key_m.tolist()))
 
 
 def _key_lists(folder: Path) -> Iterator[tuple[str, Keys]]:
     """Yield the name and the keys of each list; in a fixed order, because several files may hold the same view."""
     for path in sorted(folder.glob("*.keys")):
-        key_m = np.array(path.read_bytes().split(), dtype=bytes)
+        try:
+            key_m = np.array(path.read_bytes().split(), dtype=bytes)
+        except OSError:  # another run may have deleted it since
+            continue
         if path.stem == _name(key_m):
             yield path.stem, key_m
 
 
-def _path(folder: Path, name: str, view: int) -> Path:
-    return folder / f"{name}-{view:03d}.npy"
+def _file(name: str, view: int) -> str:
+    return f"{name}-{view:03d}.npy"
 
 
 def _name(key_m: Keys) -> str:

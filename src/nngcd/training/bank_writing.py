@@ -27,7 +27,7 @@ from nngcd.core.progress import Progress
 from nngcd.datasets.split import Images, Split
 from nngcd.loading import ViewDataset, view_loader
 from nngcd.training.bank import DiskBank
-from nngcd.training.bank_files import Places, ViewKeys, find_views, view_path, write_keys
+from nngcd.training.bank_files import Keys, Places, ViewKeys, find_views, view_file, write_keys
 from nngcd.training.extraction import IMAGES_PER_READ, run_trunk
 
 CODE_VERSION = 3
@@ -120,6 +120,10 @@ class Shard:
         """Views to be computed."""
         return len(self.image_m) * len(self.views)
 
+    def keys(self, keys: ViewKeys) -> dict[int, Keys]:
+        """Return the keys of these images by view."""
+        return {view: keys.of_view(view)[self.image_m] for view in self.views}
+
 
 def plan_bank(backbone: Backbone, split: Split, *, n_random: int, is_strong: bool, limit_gb: float) -> BankPlan:
     """Return the plan of a bank of this backbone's hidden states.
@@ -143,13 +147,15 @@ def view_bank(plan: BankPlan, *, cache: Path | None, n_workers: int, progress: P
     processes write a part each; they must share the cache folder.
 
     Raises:
-        ResourceError: the bank would take more room than there is, or somebody deleted it while it was written.
+        ResourceError: the bank would take more room than there is.
         DataError: the hidden states do not fit into half precision.
     """
     folder, is_kept = _home(plan, cache)
     keys = plan.keys()
     # The first process looks: another run may be writing, and all must divide the same list.
-    todo = processes.from_first(_missing(plan, folder, keys) if processes.is_first() else None)
+    found = find_views(folder, keys, plan.n_views, plan.hidden_shape) if processes.is_first() else None
+    places: Places = processes.from_first(found)
+    todo = _missing(places, plan.shard_size)
     _check_room(plan, folder, sum(shard.n_missing for shard in todo) * plan.view_bytes)
     if todo and plan.n_bytes > SHARD_BYTES:
         progress.tell(f"view bank: {plan.size}, in {folder}")
@@ -159,25 +165,22 @@ def view_bank(plan: BankPlan, *, cache: Path | None, n_workers: int, progress: P
         _write_shard(plan, shard, folder, keys, n_workers=n_workers, progress=progress)
     processes.wait()
     progress.finish(f"{'kept in' if todo else 'taken from'} {folder} ({_size(plan.n_bytes)})" if is_kept else "")
-    places = processes.from_first(_find(plan, folder, keys) if processes.is_first() else None)
-    if (places.file_nv < 0).any():
-        raise ResourceError(f"views that were just kept in {folder} are gone: was it deleted? Run the command again.")
-    bank = DiskBank(places.files, torch.from_numpy(places.file_nv), torch.from_numpy(places.row_nv))
+    for shard in todo:
+        for view, key_m in shard.keys(keys).items():
+            places.add(view_file(key_m, view), shard.image_m, view)
+    files = [folder / file for file in places.files]
+    bank = DiskBank(files, torch.from_numpy(places.file_nv), torch.from_numpy(places.row_nv))
     if not is_kept:
         weakref.finalize(bank, shutil.rmtree, folder, ignore_errors=True)
     return bank
 
 
-def _find(plan: BankPlan, folder: Path, keys: ViewKeys) -> Places:
-    return find_views(folder, keys, plan.n_views, plan.hidden_shape)
-
-
-def _missing(plan: BankPlan, folder: Path, keys: ViewKeys) -> list[Shard]:
+def _missing(places: Places, shard_size: int) -> list[Shard]:
     """Return what is to be computed, file by file."""
     return [
         Shard(image_m, views)
-        for image_n, views in _find(plan, folder, keys).missing()
-        for image_m in np.split(image_n, range(plan.shard_size, len(image_n), plan.shard_size))
+        for image_n, views in places.missing()
+        for image_m in np.split(image_n, range(shard_size, len(image_n), shard_size))
     ]
 
 
@@ -223,13 +226,14 @@ def _write_shard(
         may_flip=plan.split.may_flip, purpose="cache", is_strong=plan.is_strong,
     )  # fmt: skip
     order, shape = torch.from_numpy(shard.image_m), (len(shard.image_m), *plan.hidden_shape)
-    keys_vm = [keys.of_view(view)[shard.image_m] for view in shard.views]
+    by_view = shard.keys(keys)
+    # First, so that every view is found from the moment its file is there; all random views have one list.
+    for view in {min(view, 1): view for view in by_view}.values():
+        write_keys(folder, by_view[view])
     with ExitStack() as whole:
         # Mapped, so that a shard need not fit into memory.
-        temporaries = [
-            whole.enter_context(atomic(view_path(folder, key_m, view)))
-            for view, key_m in zip(shard.views, keys_vm, strict=True)
-        ]
+        paths = [folder / view_file(key_m, view) for view, key_m in by_view.items()]
+        temporaries = [whole.enter_context(atomic(path)) for path in paths]
         hidden_vm = [open_memmap(path, mode="w+", dtype=np.float16, shape=shape) for path in temporaries]
         for path in temporaries:
             _reserve(path)
@@ -245,8 +249,6 @@ def _write_shard(
             progress.advance(hidden_vb.shape[1])
         for hidden_m in hidden_vm:
             hidden_m.flush()
-    for key_m in keys_vm:
-        write_keys(folder, key_m)
 
 
 def _reserve(path: Path) -> None:
