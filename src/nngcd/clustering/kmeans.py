@@ -20,8 +20,6 @@ from nngcd.clustering.points import (
     check_finite,
     check_settings,
     check_squares,
-    check_tolerance,
-    check_whole,
     prepare,
     total,
 )
@@ -99,9 +97,7 @@ class KMeans(Centroids):
 
     def fit_starts(self, points: Points) -> Starts:
         """Return what every start finds in rows that are prepared already."""
-        check_settings(points, n_clusters=self.n_clusters, n_init=self.n_init, max_iter=self.max_iter)
-        check_tolerance(self.tol)
-        check_whole(random_state=self.random_state)
+        check_settings(points, self)
         limit = self.tol * total(points, points.norm_n) / (points.n_total * len(points.mean_d))
         start_rkd = self._first_centres(points)
         return lloyd(points, start_rkd, lambda move_rk: move_rk.square().sum(1) <= limit, self.max_iter)

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -219,11 +219,24 @@ def prepare(values: Rows, label_n: Tensor | None, block_size: int, shards: Shard
     return Points(x_nd, norm_n, label_n.to(row_nd.device), mean_d, int(total_e[-1]), block_size, shards)
 
 
-def check_settings(points: Points, **numbers: int) -> None:
-    """Raise `ConfigError` for numbers that cannot be, `n_clusters` among them."""
-    check_counts(**numbers)
-    if numbers["n_clusters"] > points.n_total:
-        raise ConfigError("n_clusters", numbers["n_clusters"], f"must not exceed the {points.n_total} rows")
+class Settings(Protocol):
+    """What k-means of either kind can be told."""
+
+    n_clusters: int
+    n_init: int
+    max_iter: int
+    tol: float
+    random_state: int
+
+
+def check_settings(points: Points, settings: Settings) -> None:
+    """Raise `ConfigError` for settings that cannot be, or do not fit the rows."""
+    check_counts(n_clusters=settings.n_clusters, n_init=settings.n_init, max_iter=settings.max_iter)
+    check_whole(random_state=settings.random_state)
+    if not isinstance(settings.tol, Real) or not settings.tol >= 0:
+        raise ConfigError("tol", settings.tol, "must be a number from 0")
+    if settings.n_clusters > points.n_total:
+        raise ConfigError("n_clusters", settings.n_clusters, f"must not exceed the {points.n_total} rows")
 
 
 def check_counts(**numbers: int) -> None:
@@ -232,12 +245,6 @@ def check_counts(**numbers: int) -> None:
     for name, value in numbers.items():
         if value < 1:
             raise ConfigError(name, value, "must be at least 1")
-
-
-def check_tolerance(tol: float) -> None:
-    """Raise `ConfigError` for a tolerance that no move is ever within, or that is no number."""
-    if not isinstance(tol, Real) or not tol >= 0:
-        raise ConfigError("tol", tol, "must be a number from 0")
 
 
 def check_whole(**numbers: int) -> None:

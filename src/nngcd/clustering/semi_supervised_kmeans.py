@@ -21,7 +21,6 @@ from nngcd.clustering.points import (
     as_labels,
     as_rows,
     check_settings,
-    check_tolerance,
     check_whole,
     prepare,
     total,
@@ -82,9 +81,7 @@ class SemiSupervisedKMeans(Centroids):
         """
         row_nd = as_rows(X)
         points = prepare(row_nd, as_labels(y, len(row_nd)), self.block_size, self.shards)
-        check_settings(points, n_clusters=self.n_clusters, n_init=self.n_init, max_iter=self.max_iter)
-        check_tolerance(self.tol)
-        check_whole(random_state=self.random_state)
+        check_settings(points, self)
         self._check_size_limit(points)
         mean_cd = class_means(points)
         if len(mean_cd) > self.n_clusters:
