@@ -11,7 +11,7 @@ import pytest
 
 from nngcd import job
 from nngcd.cli import grid
-from nngcd.cli.display import each_note_once, warn
+from nngcd.cli.display import each_note_once, show_warning
 from nngcd.cli.running import open_data
 from nngcd.core.config import read_yaml
 from nngcd.core.errors import NngcdWarning
@@ -129,13 +129,13 @@ def test_a_backbone_without_weights_does_not_stop_the_others(nngcd, out, cache):
 
 def test_a_note_about_the_data_is_shown_once(capsys):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(warnings, "showwarning", warn)
+        patch.setattr(warnings, "showwarning", show_warning)
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             with each_note_once():
                 for text in ("one", "two", "one"):
                     warnings.warn(text, NngcdWarning, stacklevel=1)
-            assert warnings.showwarning is warn
+            assert warnings.showwarning is show_warning
     assert capsys.readouterr().err.split("note: ")[1:] == ["one\n", "two\n"]
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import warnings
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from nngcd.clustering.estimate_k import KEstimate, Method, estimate_k
-from nngcd.core.errors import ConfigError, DataError, NngcdWarning
+from nngcd.core.errors import ConfigError, DataError, warn
 from nngcd.core.progress import Counted, Progress
 from nngcd.datasets.labels import NOTHING_TO_SORT
 from nngcd.datasets.split import Split
@@ -31,7 +30,7 @@ def given_k(split: Split, settings: Settings) -> int | None:
         raise DataError(f"D06: all {len(split):,} images are labelled; {NOTHING_TO_SORT}")
     if split.n_labelled == 0:
         text = "D05: no labels: grouping only. Accuracy cannot be measured; naming a few categories helps a lot."
-        warnings.warn(text, NngcdWarning, stacklevel=2)
+        warn(text)
     if settings.k is None and split.n_classes is not None:
         return split.n_classes
     if settings.k_range is None:
@@ -44,7 +43,7 @@ def given_k(split: Split, settings: Settings) -> int | None:
         raise ConfigError("k", settings.k, f"T02: there are only {len(split)} images")
     if len(split) < FEWEST_PER_CATEGORY * first:
         text = f"T02: --k {settings.k} for {len(split):,} images: {len(split) / first:.1f} images per category."
-        warnings.warn(text, NngcdWarning, stacklevel=2)
+        warn(text)
     return first if first == last else None
 
 

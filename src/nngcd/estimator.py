@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nngcd.confidence import Confidence
 from nngcd.core.device import choose_device
-from nngcd.core.errors import ConfigError, DataError, NngcdWarning, UserError
+from nngcd.core.errors import ConfigError, DataError, UserError, warn
 from nngcd.core.files import read_table
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
@@ -239,7 +238,7 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         split = _as_images(X)
         if split.problems:
             text = f"{len(split.problems)} files cannot be read and have no row here; predict_table names them"
-            warnings.warn(text, NngcdWarning, stacklevel=3)
+            warn(text)
         return list(features_of(self.model_, split, progress=self.progress))
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from pathlib import Path
 
 from nngcd.backbones.backbone import Backbone
 from nngcd.backbones.pretrainings import PRE_TRAININGS, check_weights_can_be_had
 from nngcd.core.components import component_names, find_component
-from nngcd.core.errors import ConfigError, NngcdWarning, UserError, did_you_mean
+from nngcd.core.errors import ConfigError, UserError, did_you_mean, warn
 
 RANDOM = Path("random")
 """Instead of a file of weights: those a network starts with, the same in every run."""
@@ -46,7 +45,7 @@ def load_backbone(
         if name in components:
             raise ConfigError("weights", "random", f"{name} comes with its own; random ones are for models of timm")
         text = f"{name} with random weights: it shows that everything runs; the accuracy says nothing about a method."
-        warnings.warn(text, NngcdWarning, stacklevel=2)
+        warn(text)
         weights, pretrained = None, False
     if name in components:
         load = find_component(__name__, name, "load").load

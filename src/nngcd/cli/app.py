@@ -28,7 +28,7 @@ from nngcd.cli import (
     report,
     study,
 )
-from nngcd.cli.display import ERRORS, warn
+from nngcd.cli.display import ERRORS, show_warning
 from nngcd.cli.stopping import EXIT_INTERRUPTED, interrupt_on_sigterm
 from nngcd.core.errors import ResourceError, TrainingError, UserError
 
@@ -87,7 +87,7 @@ def start(
 
 def main() -> None:
     """Run the command line; user mistakes end with one clear message and the exit code of their kind."""
-    warnings.showwarning = warn
+    warnings.showwarning = show_warning
     interrupt_on_sigterm()
     try:
         app()

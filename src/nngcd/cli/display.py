@@ -146,7 +146,7 @@ def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     OUT.print(table, highlight=False)
 
 
-def warn(
+def show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int,
     file: TextIO | None = None, line: str | None = None,
 ) -> None:  # fmt: skip

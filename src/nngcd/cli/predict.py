@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +10,7 @@ import typer
 
 from nngcd.cli import options
 from nngcd.cli.display import progress_display, reading, say, say_json
-from nngcd.core.errors import ConfigError, NngcdWarning
+from nngcd.core.errors import ConfigError, warn
 
 TOP_HELP = "How many further categories to name for each image."
 MEANING = {
@@ -72,7 +71,7 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
             n_unlike += n_strange
     strange = unlike_words(n_unlike, counts.total() - counts["unreadable"])
     if strange:
-        warnings.warn(strange, NngcdWarning, stacklevel=1)
+        warn(strange)
     if json:
         by_status = {status: counts[status] for status in MEANING}
         say_json({"out": str(out), **by_status, "unlike_training": n_unlike, "is_calibrated": confidence.is_calibrated})

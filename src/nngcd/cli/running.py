@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shlex
 import signal
-import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from nngcd.cli.stopping import EXIT_INTERRUPTED, interrupt_on_sigterm
 from nngcd.cli.words import found_words, has_collapsed, held_back_words, label_error_words, score_words
 from nngcd.core import config, processes
 from nngcd.core.device import choose_device
-from nngcd.core.errors import ConfigError, NngcdWarning, TrainingError, UserError
+from nngcd.core.errors import ConfigError, TrainingError, UserError, warn
 from nngcd.core.files import check_outside, read_json
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset
@@ -47,7 +46,7 @@ def settings_from(flags: dict[str, Any], config_file: Path | None, assignments: 
             f"'{name}' is a folder here and is read as a folder of images. For the benchmark of that name: "
             f"--dataset {name} if it lies in this folder, otherwise run this from another folder."
         )
-        warnings.warn(text, NngcdWarning, stacklevel=2)
+        warn(text)
     return resolve(values_from(flags, config_file, assignments))
 
 
@@ -129,7 +128,7 @@ def fit_run(
     split, truth = grid.opened if grid else open_data(settings, is_quiet=is_quiet)
     job = prepare(split, settings)
     for note in _notes(split):
-        warnings.warn(note, NngcdWarning, stacklevel=2)
+        warn(note)
     if run is None:
         place = out or Path("runs") / f"{split.name}-{datetime.now():%Y%m%d}"
         check_outside(place, settings.data)
@@ -169,7 +168,7 @@ def report_on(run: RunFolder, *, is_quiet: bool) -> None:
         with progress_display(is_quiet=is_quiet) as progress:
             write_report(findings, run.report, progress=progress)
     except UserError as error:
-        warnings.warn(f"the report could not be written: {error} {again}", NngcdWarning, stacklevel=2)
+        warn(f"the report could not be written: {error} {again}")
     except KeyboardInterrupt:
         ERRORS.print(f"\nStopped before the report was written. {again}", markup=False, highlight=False)
         raise typer.Exit(EXIT_INTERRUPTED) from None

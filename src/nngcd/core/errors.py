@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
+
+_PACKAGE = Path(__file__).parents[1]
 
 
 class UserError(Exception):
@@ -51,6 +55,17 @@ class TrainingError(UserError):
 
 class NngcdWarning(UserWarning):
     """Something the user should know that does not stop the work."""
+
+
+def warn(text: str) -> None:
+    """Tell the user something, as a warning of the line outside nngcd that led here.
+
+    Python 3.12 can do this by itself (`skip_file_prefixes`).
+    """
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and Path(frame.f_code.co_filename).is_relative_to(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, NngcdWarning, stacklevel=level)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nngcd.core.errors import DataError, NngcdWarning
+from nngcd.core.errors import DataError, warn
 from nngcd.datasets.array_labels import label_names, refuse_unclear
 from nngcd.datasets.file_tree import no_such_path
 from nngcd.datasets.image_arrays import ImageArrays
@@ -109,7 +108,7 @@ def _read(path: Path, *, use_labels: bool) -> tuple[NDArray[np.generic], NDArray
                 text = (
                     f"D05: there is no array 'y' in '{path}', so nothing is labelled; also found: {', '.join(others)}."
                 )
-                warnings.warn(text, NngcdWarning, stacklevel=4)
+                warn(text)
             return arrays["X"], arrays["y"] if "y" in arrays else None
     except (ValueError, OSError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise DataError(
@@ -125,7 +124,7 @@ def _features(array: NDArray[np.generic]) -> NDArray[np.float32]:
         )
     if array.ndim == 3 and array.shape[1] == array.shape[2] > 1:
         text = f"X of shape {array.shape} is read as {array.shape[1]} views of features; give images as uint8."
-        warnings.warn(text, NngcdWarning, stacklevel=3)
+        warn(text)
     is_bad = ~np.isfinite(array).reshape(len(array), -1).all(1)
     if is_bad.any():
         raise DataError(f"X holds NaN or infinity in {is_bad.sum():,} rows, first row {int(is_bad.argmax())}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from nngcd.core.errors import DataError, NngcdWarning
+from nngcd.core.errors import DataError, warn
 from nngcd.datasets.benchmark import Listing, Request, split_arrays, split_files
 from nngcd.datasets.class_folders import class_folders, images_by_class
 from nngcd.datasets.counts import Part
@@ -113,7 +112,7 @@ def _png_listing(folder: Path, name: str, part: Part) -> Listing:
             f"PNG files do not keep the official order of '{name}': the labelled half is drawn by class and file name, "
             f"as many images as published but others. Give the python batches for the published half."
         )
-        warnings.warn(text, NngcdWarning, stacklevel=4)
+        warn(text)
     return Listing(
         name=name,
         file_names=found.file_names,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Literal
 
-from nngcd.core.errors import NngcdWarning
+from nngcd.core.errors import warn
 from nngcd.datasets.published import PublishedSplit
 from nngcd.datasets.split import Draw, Split
 
@@ -65,7 +64,7 @@ def warn_of_counts(split: Split, published: PublishedSplit, *, part: Part, draw:
         text = f"{drawn}'{split.name}' has {found}; the published draw gives {expected}. "
     else:
         return
-    warnings.warn(text + "Its scores cannot be compared with published ones.", NngcdWarning, stacklevel=5)
+    warn(text + "Its scores cannot be compared with published ones.")
 
 
 def _words(parts: list[str]) -> str:

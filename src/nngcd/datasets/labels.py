@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import shlex
 import unicodedata
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nngcd.core.errors import DataError, NngcdWarning
+from nngcd.core.errors import DataError, warn
 from nngcd.datasets.split import UNLABELLED, Problem
 
 UNSURE_FOLDER = "_unsure"
@@ -122,7 +121,7 @@ def warn_of_alike(names: Sequence[str | None]) -> None:
     for group in alike_names(counts):
         where = ", ".join(f"'{name}' ({counts[name]:,} images)" for name in group)
         text = f"D07: category names look alike and stay different categories: {where}. If they are one: {merge(group)}"
-        warnings.warn(text, NngcdWarning, stacklevel=2)
+        warn(text)
 
 
 def merge(group: Sequence[str]) -> str:
@@ -153,7 +152,7 @@ def warn_of_contradictions(problems: Sequence[Problem]) -> None:
     """Warn of files whose content carries two labels."""
     if problems:
         text = f"D13: {len(problems):,} images carry two labels, first '{problems[0].file_name}'; used as unlabelled."
-        warnings.warn(text, NngcdWarning, stacklevel=3)
+        warn(text)
 
 
 def duplicates_to_drop(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nngcd.core.errors import NngcdWarning
+from nngcd.core.errors import warn
 from nngcd.datasets.image_files import (
     ALLOW_BAD_FLAG,
     FileCheck,
@@ -113,7 +112,7 @@ def read(
 def warn_of_notes(listed: Listed) -> None:
     """Warn of what the user should know of a folder or table besides its problems."""
     for note in listed.notes:
-        warnings.warn(note, NngcdWarning, stacklevel=4)
+        warn(note)
 
 
 def settled_names(labels: Sequence[str | None], reading: Config) -> list[str | None]:
@@ -133,7 +132,7 @@ def warn_of_unused(labels: Sequence[str | None], reading: Config) -> None:
         text = (
             f"D08: no image is labelled '{name}', so what was said about it has no effect. Is it spelt as in the data?"
         )
-        warnings.warn(text, NngcdWarning, stacklevel=4)
+        warn(text)
 
 
 def unused_names(labels: Sequence[str | None], reading: Config) -> list[str]:

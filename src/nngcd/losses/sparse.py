@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from nngcd.core.errors import ConfigError, NngcdWarning
+from nngcd.core.errors import ConfigError, warn
 
 Frobenius = Literal["squared", "norm"]
 
@@ -42,12 +41,10 @@ def warn_if_unbounded(weight_decay: float, gamma: float, l1_share: float, froben
     """
     push = 2 * gamma * (1 - l1_share)
     if frobenius == "squared" and push > 0 and weight_decay <= push:
-        warnings.warn(
+        warn(
             f"weight decay {weight_decay:g} does not exceed 2 * gamma * (1 - l1_share) = {push:g}: the sparse "
             "regulariser can make weights grow without end. Raise the weight decay, lower gamma, or use the plain "
-            "Frobenius norm (frobenius='norm').",
-            NngcdWarning,
-            stacklevel=2,
+            "Frobenius norm (frobenius='norm')."
         )
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from nngcd.core.errors import DataError, NngcdWarning, ResourceError, UserError
+from nngcd.core.errors import DataError, ResourceError, UserError, warn
 from nngcd.core.run_folder import RunFolder
 from nngcd.review.edits import OPS, Edit, patch_from_json, patch_to_json
 
@@ -87,7 +86,7 @@ class EditLog:
             self.edits.append(edit)
             return len(content)
         text = f"the last line of {self.path} is unfinished (a crash?) and is left out; edits before it are all there."
-        warnings.warn(text, NngcdWarning, stacklevel=3)
+        warn(text)
         return len(content) - len(rest)
 
 

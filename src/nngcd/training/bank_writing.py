@@ -8,7 +8,6 @@ import os
 import shutil
 import tempfile
 import time
-import warnings
 import weakref
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 
 from nngcd.backbones.backbone import Backbone
 from nngcd.core import processes
-from nngcd.core.errors import DataError, NngcdWarning, ResourceError
+from nngcd.core.errors import DataError, ResourceError, warn
 from nngcd.core.files import atomic
 from nngcd.core.progress import Progress
 from nngcd.datasets.split import Images, Split
@@ -195,7 +194,7 @@ def _home(plan: BankPlan, cache: Path | None) -> tuple[Path, bool]:
                 return folder, True
         except OSError as error:
             reason = f"cannot write {folder}: {error.strerror}"
-            warnings.warn(f"features are not kept for later runs: {reason} (--cache)", NngcdWarning, stacklevel=3)
+            warn(f"features are not kept for later runs: {reason} (--cache)")
     if processes.count() > 1:
         raise ResourceError("several processes need a cache folder that all can write: name one with --cache.")
     return Path(tempfile.mkdtemp(prefix="nngcd-bank-")), False

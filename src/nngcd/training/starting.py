@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from nngcd.core.errors import ConfigError, DataError, NngcdWarning
+from nngcd.core.errors import ConfigError, DataError, warn
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.split import UNLABELLED, Split
 from nngcd.methods.contract import BaseMethod
@@ -92,12 +91,12 @@ class Start:
         shared = {name: theirs[name] for name in own if name in theirs and theirs[name].shape == own[name].shape}
         if own and not shared:
             what = f"{self.path} ({self.model.blueprint.method}) has no head that this method has, too"
-            warnings.warn(f"--init-from: {what}; only its features are taken over.", NngcdWarning, stacklevel=2)
+            warn(f"--init-from: {what}; only its features are taken over.")
         left = {name.split(".")[0] for name, _ in method.named_parameters() if name in theirs.keys() - shared.keys()}
         if shared and left:
             what = f"these of {self.path} have another shape and begin anew: {', '.join(sorted(left))}"
             way = "give this run the loss settings of that one to take over all (loss.n_hidden)"
-            warnings.warn(f"--init-from: {what}; {way}.", NngcdWarning, stacklevel=2)
+            warn(f"--init-from: {what}; {way}.")
         method.load_state_dict(own | shared)
 
     def _refuse(self, reason: str) -> None:
