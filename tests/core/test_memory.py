@@ -1,10 +1,12 @@
+import os
+import subprocess
 import sys
 
 import numpy as np
 import pytest
 import torch
 
-from nngcd.core.memory import forget_peak, is_out_of_memory, peak_gb
+from nngcd.core.memory import forget_peak, is_out_of_memory, keep_freed_memory, peak_gb
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can forget a peak")
@@ -33,3 +35,33 @@ def test_memory_that_runs_out_is_known_by_what_torch_says_on_a_cpu():
     assert is_out_of_memory(caught.value)
     assert is_out_of_memory(torch.OutOfMemoryError("gpu"))
     assert not is_out_of_memory(RuntimeError("sizes do not match"))
+
+
+def faults(way: str, **environment: str) -> int:
+    """Return how often a fresh process is given a page while it makes and frees blocks of 80 MB."""
+    code = f"""
+import resource, numpy
+from nngcd.core.memory import keep_freed_memory
+{way}
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(10):
+    numpy.full(80_000_000, 1, dtype=numpy.uint8)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | environment, capture_output=True, check=True)
+    return int(done.stdout)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a setting of glibc")
+def test_freed_memory_is_kept_for_what_comes_next_unless_the_user_has_set_it():
+    each_time = faults("")
+    assert faults("keep_freed_memory()") < each_time / 5
+    assert faults("keep_freed_memory()", MALLOC_ARENA_MAX="8") > each_time / 2
+
+
+def test_where_there_is_nothing_to_set_nothing_happens(monkeypatch):
+    monkeypatch.setattr("nngcd.core.memory.ctypes.CDLL", lambda _: object())
+    keep_freed_memory()
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr("nngcd.core.memory.ctypes.CDLL", None)
+    keep_freed_memory()

@@ -9,6 +9,7 @@ from nngcd.backbones.backbone import Backbone
 from nngcd.backbones.pretrainings import PRE_TRAININGS, check_weights_can_be_had
 from nngcd.core.components import component_names, find_component
 from nngcd.core.errors import ConfigError, UserError, did_you_mean, warn
+from nngcd.core.memory import keep_freed_memory
 
 RANDOM = Path("random")
 """Instead of a file of weights: those a network starts with, the same in every run."""
@@ -40,12 +41,12 @@ def load_backbone(
     # Here, not above: timm takes seconds to import, and whoever only needs `Backbone` should not wait for it.
     from nngcd.backbones.timm_loading import load_timm, timm_names
 
+    keep_freed_memory()
     components = component_names(__name__, "load")
     if weights == RANDOM:
         if name in components:
             raise ConfigError("weights", "random", f"{name} comes with its own; random ones are for models of timm")
-        text = f"{name} with random weights: it shows that everything runs; the accuracy says nothing about a method."
-        warn(text)
+        warn(f"{name} with random weights: it shows that everything runs; the accuracy says nothing about a method.")
         weights, pretrained = None, False
     if name in components:
         load = find_component(__name__, name, "load").load
