@@ -12,11 +12,11 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from nngcd.cli.app import app
 from nngcd.cli.options import seed_range
+from nngcd.core.errors import ConfigError
 
 COMMANDS = ("demo", "check", "fit", "report", "export", "predict", "embed", "estimate-k", "evaluate", "compare",
             "figures", "bench", "study", "doctor", "data list", "data add", "data verify")  # fmt: skip
@@ -303,8 +303,12 @@ def test_doctor(nngcd):
         (["fit", "digits", "--bank-size", "0"], 2, "views.bank_gb = 0.0: must be positive"),
         (["fit", "digits", "--bank-size", "0.001"], 4, "13.8 MB) takes more than the 0.001 GB allowed"),
         (["fit", "--resume", "x", "--bank-size", "3"], 2, "leave out --bank-size"),
-        (["estimate-k", "digits", "--k", "20"], 2, "--k = '20': must be a range such as 20..60"),
-        (["estimate-k", "digits", "--range", "20"], 2, "--k = '20': must be a range such as 20..60"),
+        (["estimate-k", "digits", "--k", "20"], 2, "k = '20': leaves nothing to estimate; give a range such as 20..60"),
+        (
+            ["estimate-k", "digits", "--range", "20"],
+            2,
+            "k = '20': leaves nothing to estimate; give a range such as 20..60",
+        ),
         (["estimate-k", "digits", "--method", "elbow"], 2, "elbow"),
         (["fit", "digits", "--backbone", "resnet999"], 2, "resnet999"),
         (["fit", "digits", "--resume", "x"], 2, "leave out DATA"),
@@ -353,8 +357,11 @@ def test_seeds():
     assert seed_range("0-2") == [0, 1, 2]
     assert seed_range("4") == [4]
     assert seed_range("1,5-6") == [1, 5, 6]
-    with pytest.raises(typer.BadParameter, match="more than 1,000 seeds"):
+    with pytest.raises(ConfigError, match="more than 1,000 seeds"):
         seed_range("0-1000000000")
+    for text in ("abc", "3-1", "-1", ""):
+        with pytest.raises(ConfigError, match=f"^--seeds = '{text}': is no list of seeds"):
+            seed_range(text)
 
 
 def start(*arguments):

@@ -167,7 +167,7 @@ def test_a_sweep_of_the_number_of_categories(nngcd, out, cache, monkeypatch):
     [
         (["bench", "digits", "--method", "simgdc"], 2, "Did you mean 'simgcd'"),
         (["bench", "digits", "--method", ","], 2, "--method = ',': name at least one"),
-        (["bench", "digits", "--seeds", "x"], 2, "no list of seeds"),
+        (["bench", "digits", "--seeds", "x"], 2, "--seeds = 'x': is no list of seeds"),
         (["bench", "digts"], 2, "no such benchmark. Did you mean 'digits'"),
         (["study", "mu", "/data/my_images"], 2, "no such benchmark"),
         (["bench", "folder"], 2, "no such benchmark"),

@@ -129,7 +129,10 @@ def test_mistakes_are_told_before_the_first_run(tune, nngcd, tmp_path):
     assert "no such candidate" in tune("--values", "2")[2]
     assert "There are: 1, 0.5" in tune("--values", "2")[2]
     (tmp_path / "candidates.yaml").write_text("one: {loss: {entropy_wait: 1}}\n")
-    assert "entropy_weight" in tune()[2]
+    said = " ".join(tune()[2].split())
+    assert f"--candidates {tmp_path / 'candidates.yaml'}, one, loss.entropy_wait = 1" in said
+    assert "entropy_weight" in said
+    assert "--candidates" not in tune("--set", "loss.entropy_wait=1")[2]
     assert not (tmp_path / "tune").exists()
     code, _, said = nngcd("study", "ablation", "digits", "--final")
     assert code == 2

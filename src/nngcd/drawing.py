@@ -99,7 +99,7 @@ def _subjects(runs: Sequence[RunFolder], classes: tuple[str, ...]) -> list[RunSu
         run.check_complete()
     if len({read_json(run.environment)["split_hash"] for run in runs}) > 1:
         raise DataError("the runs are of different images or labels; only runs of one data set are drawn side by side.")
-    methods = [str(read_json(run.summary)["method"]) for run in runs]
+    methods = [str(run.read_summary()["method"]) for run in runs]
     is_clear = len(set(methods)) == len(methods)
     data = RunData(runs[0])
     return [
@@ -132,7 +132,7 @@ class RunSubject:
     @cached_property
     def facts(self) -> str:
         """Method, preset, effort, backbone, data, seed, K, images and scores in one line."""
-        summary, settings = read_json(self.run.summary), read_yaml(self.run.config)
+        summary, settings = self.run.read_summary(), read_yaml(self.run.config)
         parts = [f"{name} {summary[name]}" for name in ("method", "preset", "effort", "backbone")]
         if settings.get("weights"):
             parts[-1] += f" with the weights {Path(str(settings['weights'])).name}"

@@ -117,13 +117,13 @@ def _trust(true_name: pd.Series, sorted_: pd.DataFrame, is_old: NDArray[np.bool_
 
 def held_back(run: RunFolder) -> dict[str, Any] | None:
     """Return how right a finished run is on the labels it held back; None when it held none back."""
-    facts: dict[str, Any] | None = read_json(run.summary).get("held_back") if run.is_complete else None
+    facts: dict[str, Any] | None = run.read_summary().get("held_back") if run.is_complete else None
     return facts
 
 
 def knows_truth(run: RunFolder) -> bool:
     """Return whether the data of a finished run came with the true class of every image."""
-    return run.is_complete and "scores" in read_json(run.summary)
+    return run.is_complete and "scores" in run.read_summary()
 
 
 def _names_from_file(results: pd.DataFrame, truth_file: Path, columns: Sequence[str]) -> pd.Series:

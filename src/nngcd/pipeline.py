@@ -45,7 +45,7 @@ def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | Non
     Of several processes the first one writes.
     """
     # What earlier parts of an interrupted run trained counts, too.
-    started = time.perf_counter() - sum(epoch["seconds"] for epoch in run.read_metrics())
+    started = time.perf_counter() - sum(epoch.get("seconds", 0) for epoch in run.read_metrics())
     forget_peak()
     split, settings = job.given, job.settings
     _LOG.info("%s: %d images, %d labelled in %d classes", split.name, len(split), split.n_labelled, split.n_old)

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.cluster import KMeans as ScikitLearnKMeans
 
 import nngcd.clustering.lloyd as lloyd_module
@@ -12,6 +13,7 @@ from nngcd.clustering.kmeans import KMeans
 from nngcd.clustering.lloyd import NO_CLUSTER, Nearest, cluster_sums, farthest, gains, lloyd, means, nearest_clusters
 from nngcd.clustering.points import ONE_PROCESS, as_rows, prepare
 from nngcd.clustering.seeding import add_centres
+from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
 from nngcd.core.errors import ConfigError, DataError
 
 INITS = ("k-means++", "greedy-k-means++")
@@ -373,3 +375,26 @@ def test_features_that_cannot_be_squared_are_refused(scale):
     with pytest.raises(DataError, match="about their mean cannot be squared; scale them"):
         KMeans(3).fit(points * np.float32(scale))
     assert len(np.unique(KMeans(3).fit(points.astype(np.float64) * scale).labels_)) == 3
+
+
+@pytest.mark.parametrize("kind", [KMeans, SemiSupervisedKMeans])
+def test_scikit_learns_conventions(kind):
+    x = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
+    first = kind(3, n_init=2, random_state=4)
+    copy = clone(first).set_params(max_iter=50)
+    assert first.get_params() == copy.get_params() | {"max_iter": first.max_iter, "shards": first.shards}
+    labels = first.fit_predict(x)
+    assert torch.equal(labels, first.labels_)
+    assert torch.equal(copy.fit(x, None).labels_, labels)
+
+
+def test_labels_reach_the_fit_that_uses_them():
+    x = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
+    y = np.where(np.arange(30) < 10, np.arange(30) % 2, -1)
+    assert np.array_equal(SemiSupervisedKMeans(3).fit_predict(x, y)[:10], y[:10])
+
+
+@pytest.mark.parametrize("init", [None, 3, len])
+def test_a_start_that_is_neither_name_nor_centres_is_told_as_such(init):
+    with pytest.raises(ConfigError, match=r"^init = .*must be the name of a start or centres of shape \(2, 3\)"):
+        KMeans(2, init=init).fit(torch.eye(3))

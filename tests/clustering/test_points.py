@@ -169,3 +169,17 @@ def test_rows_are_compared_in_the_type_of_the_centres():
     wide = KMeans(4).fit(x)
     assert wide.predict(np.full((2, 8), 1e100)).shape == (2,)
     assert torch.equal(wide.predict(x), wide.labels_)
+
+
+def test_what_is_masked_is_refused_unless_nothing_is():
+    x = blobs()
+    with pytest.raises(DataError, match="masked features cannot be used; leave those rows out or fill them"):
+        KMeans(4).fit(np.ma.masked_array(x, mask=x > x.mean()))
+    with pytest.raises(DataError, match="masked labels cannot be used"):
+        as_labels(np.ma.masked_array(LABELS, mask=LABELS < 0), len(LABELS))
+    assert torch.equal(KMeans(4).fit(np.ma.masked_array(x)).labels_, KMeans(4).fit(x).labels_)
+
+
+def test_the_order_of_bytes_is_no_matter():
+    x = blobs()
+    assert torch.equal(as_rows(x.astype(x.dtype.newbyteorder(">"))), torch.from_numpy(x))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise, product
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 
 from nngcd.clustering.snmf import indicator_matrix, kernel_kmeans, refine_snmf, solve_snmf
 from nngcd.clustering.theory import kmeans_objective
-from nngcd.core.errors import ConfigError
+from nngcd.core.errors import ConfigError, DataError
 
 SOLVERS = ("multiplicative", "projected-gradient")
 
@@ -28,7 +29,7 @@ def test_the_loss_never_rises(solver, is_signed):
         f_nd = random_matrix(15, 4, seed=seed)
         affinity_nn = f_nd @ f_nd.T if is_signed else f_nd.abs() @ f_nd.abs().T
         start_nk = random_matrix(15, 3, seed=seed + 100).abs()
-        losses = [refine_snmf(affinity_nn, start_nk, solver=solver, max_iter=n, tol=-1).loss for n in range(40)]
+        losses = [refine_snmf(affinity_nn, start_nk, solver=solver, max_iter=n, tol=0).loss for n in range(40)]
         assert all(after <= before * (1 + 1e-12) for before, after in pairwise(losses))
         assert losses[-1] < losses[0]
 
@@ -71,13 +72,13 @@ def test_a_zero_matrix_and_a_zero_start_stay_finite():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(ValueError, match="symmetric"):
+    with pytest.raises(DataError, match="symmetric"):
         solve_snmf(random_matrix(3, 3), 2, generator=seeded())
-    with pytest.raises(ValueError, match="symmetric"):
+    with pytest.raises(DataError, match="symmetric"):
         solve_snmf(random_matrix(3, 2), 2, generator=seeded())
-    with pytest.raises(ValueError, match="symmetric"):
+    with pytest.raises(DataError, match="symmetric"):
         kernel_kmeans(random_matrix(3, 3), 2, generator=seeded())
-    with pytest.raises(ValueError, match=r"must not be negative, its least entry is -0\.5"):
+    with pytest.raises(DataError, match=r"must not be negative, its least entry is -0\.5"):
         refine_snmf(torch.eye(2), torch.tensor([[1.0], [-0.5]]))
     with pytest.raises(ConfigError, match="rank"):
         solve_snmf(torch.eye(3), 0, generator=seeded())
@@ -102,9 +103,9 @@ def test_what_cannot_be_is_refused():
 )
 def test_an_affinity_that_cannot_be_is_refused_with_the_reason(affinity_nn, message):
     for solve in (solve_snmf, kernel_kmeans):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(DataError, match=message):
             solve(affinity_nn, 1, generator=seeded())
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(DataError, match=message):
         refine_snmf(affinity_nn, torch.ones(len(affinity_nn), 1))
 
 
@@ -133,7 +134,7 @@ def test_arrays_are_taken():
 
 @pytest.mark.parametrize("affinity_nn", [[["a", "b"], ["c", "d"]], torch.eye(2).to_sparse(), None])
 def test_an_affinity_that_is_no_table_of_numbers_is_refused(affinity_nn):
-    with pytest.raises(ValueError, match=r"affinity .*cannot be used; give"):
+    with pytest.raises(DataError, match=r"affinity .*cannot be used; give"):
         solve_snmf(affinity_nn, 2, generator=seeded())
 
 
@@ -147,9 +148,9 @@ def test_settings_that_are_no_whole_numbers_are_refused(setting):
 @pytest.mark.parametrize(("dtype", "scale"), [("double", 1e200), ("double", 1e-200), ("float", 1e20), ("float", 1e-25)])
 def test_an_affinity_that_cannot_be_squared_is_refused(solver, dtype, scale):
     affinity_nn = (torch.eye(6).double() * scale + scale).to(getattr(torch, dtype))
-    with pytest.raises(ValueError, match=r"affinity from .* to .* cannot be squared; scale it"):
+    with pytest.raises(DataError, match=r"affinity from .* to .* cannot be squared; scale it"):
         solve_snmf(affinity_nn, 2, solver=solver, generator=seeded())
-    with pytest.raises(ValueError, match=r"affinity from .* to .* cannot be squared; scale it"):
+    with pytest.raises(DataError, match=r"affinity from .* to .* cannot be squared; scale it"):
         refine_snmf(affinity_nn, torch.ones(6, 2), solver=solver)
     # Kernel k-means squares only the roots of the eigenvalues, in float64.
     assert len(kernel_kmeans(affinity_nn, 2, generator=seeded()).labels_n.unique()) == 2
@@ -180,7 +181,7 @@ def test_half_precision_is_computed_as_float32(solver, dtype):
     ],
 )
 def test_a_start_that_cannot_be_is_refused(start_nk, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(DataError, match=message):
         refine_snmf(torch.eye(3), start_nk)
 
 
@@ -190,7 +191,7 @@ def test_whether_a_matrix_is_symmetric_does_not_depend_on_its_scale(scale):
     affinity_nn, noise_nn = f_nd @ f_nd.T, random_matrix(10, 10, seed=1)
     solve_snmf((affinity_nn + 1e-6 * noise_nn) * scale, 2, generator=seeded())
     for share in (1, 1e-3):
-        with pytest.raises(ValueError, match="must be a symmetric matrix, but differs from its transpose by up to"):
+        with pytest.raises(DataError, match="must be a symmetric matrix, but differs from its transpose by up to"):
             solve_snmf((affinity_nn + share * noise_nn) * scale, 2, generator=seeded())
 
 
@@ -208,7 +209,7 @@ def test_the_indicator_by_hand():
     h_nk = indicator_matrix(torch.tensor([0, 1, 0, 0, 0]), 2)
     assert h_nk.tolist() == [[0.5, 0], [0, 1], [0.5, 0], [0.5, 0], [0.5, 0]]
     assert torch.allclose(h_nk.T @ h_nk, torch.eye(2, dtype=torch.float64))
-    with pytest.raises(ValueError, match=r"all 3 clusters must have rows, sizes are \[4, 1, 0\]"):
+    with pytest.raises(DataError, match=r"all 3 clusters must have rows, sizes are \[4, 1, 0\]"):
         indicator_matrix(torch.tensor([0, 1, 0, 0, 0]), 3)
 
 
@@ -240,3 +241,22 @@ def test_kernel_k_means_separates_rings_that_k_means_cannot():
     labels = kernel_kmeans(affinity_nn, 2, generator=seeded()).labels_n
     assert len(set(labels[:40].tolist())) == len(set(labels[40:].tolist())) == 1
     assert labels[0] != labels[40]
+
+
+@pytest.mark.parametrize(("name", "value"), [("max_iter", -5), ("max_iter", 2.5), ("tol", -1.0), ("tol", "a"),
+                                             ("tol", float("nan"))])  # fmt: skip
+def test_limits_that_cannot_be_are_refused(name, value):
+    for solve in (partial(solve_snmf, rank=1, generator=seeded()), partial(refine_snmf, start_nk=torch.ones(2, 1))):
+        with pytest.raises(ConfigError, match=f"^{name} = "):
+            solve(torch.eye(2), **{name: value})
+
+
+@pytest.mark.parametrize("labels", [[0, -1], [0, 2], []])
+def test_the_indicator_of_what_is_no_cluster_is_refused(labels):
+    with pytest.raises(DataError, match="every row must be in one of the clusters 0 to 1"):
+        indicator_matrix(np.array(labels, dtype=np.int64), 2)
+
+
+def test_more_clusters_than_points_are_refused():
+    with pytest.raises(ConfigError, match="n_clusters"):
+        kernel_kmeans(torch.eye(3), 4, generator=seeded())

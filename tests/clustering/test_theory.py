@@ -19,6 +19,7 @@ from nngcd.clustering.theory import (
     snmf_form_of_kmeans,
     trace_form_of_kmeans,
 )
+from nngcd.core.errors import DataError
 from nngcd.losses.ncl import snmf_loss, spectral_ncl
 from nngcd.metrics.matching import match_clusters
 
@@ -108,7 +109,7 @@ def test_the_perron_indicator_is_the_indicator_where_row_sums_are_equal():
     assert torch.allclose(
         perron_indicator(example.affinity_nn, example.labels_n), indicator_matrix(example.labels_n, 2)
     )
-    with pytest.raises(ValueError, match="must not be negative"):
+    with pytest.raises(DataError, match="must not be negative"):
         perron_indicator(-example.affinity_nn, example.labels_n)
 
 

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from nngcd.core.errors import DataError, NoSuchDataError, ResourceError
-from nngcd.core.run_folder import RunFolder
+from nngcd.core.files import write_json
+from nngcd.core.run_folder import IN_EVERY_SUMMARY, RunFolder
 
 
 def test_an_existing_folder_is_never_overwritten(tmp_path):
@@ -77,3 +78,48 @@ def test_a_process_on_another_machine_holds_its_folder(tmp_path):
     (run.path / ".lock").write_text(json.dumps({"pid": 1, "host": "elsewhere"}))
     with pytest.raises(ResourceError, match="on elsewhere"), run.locked():
         pass
+
+
+@pytest.mark.parametrize("line", ['{"epoch": 1, "lo', "3", '{"loss": 1.0}', "\udcff"])
+def test_a_damaged_line_of_metrics_is_named(tmp_path, line):
+    run = RunFolder.create(tmp_path / "run")
+    run.append_metrics({"epoch": 0})
+    with run.metrics.open("ab") as file:
+        file.write(line.encode(errors="surrogateescape") + b"\n")
+    run.append_metrics({"epoch": 2})
+    with pytest.raises(DataError, match=r"metrics\.jsonl is damaged in line 2\. Delete that line"):
+        run.read_metrics()
+
+
+def summary_with(**values):
+    accuracy = {"all": 0.5, "old": 0.5, "new": 0.5}
+    scores = {"accuracy": accuracy, "nmi": 0.5, "n_scored": 3, "protocol": "v2"}
+    return dict.fromkeys(IN_EVERY_SUMMARY, 1) | {"scores": scores} | values
+
+
+@pytest.mark.parametrize(
+    ("summary", "lacking"),
+    [
+        ([], "names"),
+        (3, "names"),
+        ({"method": "kmeans"}, "'preset'"),
+        (summary_with(scores=None), "names"),
+        (summary_with(scores={}), "'accuracy'"),
+        (summary_with(scores=summary_with()["scores"] | {"accuracy": {"all": 0.5}}), "'old'"),
+    ],
+)
+def test_a_summary_that_lacks_what_every_run_writes_is_damaged(tmp_path, summary, lacking):
+    run = RunFolder.create(tmp_path / "run")
+    write_json(run.summary, summary_with())
+    assert run.read_summary() == summary_with()
+    write_json(run.summary, summary)
+    with pytest.raises(DataError, match=rf"summary\.json is damaged \(it lacks {lacking}\)"):
+        run.read_summary()
+
+
+@pytest.mark.parametrize("pid", ["abc", None, -1, 2**40])
+def test_a_lock_that_names_no_process_is_taken_over(tmp_path, pid):
+    run = RunFolder.create(tmp_path / "run")
+    write_json(run.path / ".lock", {"pid": pid, "host": socket.gethostname()})
+    with run.locked():
+        assert json.loads((run.path / ".lock").read_text())["pid"] == os.getpid()

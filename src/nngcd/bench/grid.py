@@ -11,7 +11,6 @@ from typing import Any
 from nngcd.core import config
 from nngcd.core.components import find_component
 from nngcd.core.errors import ConfigError, DataError
-from nngcd.core.files import read_json
 from nngcd.core.run_folder import RunFolder
 from nngcd.settings import Settings, flat_settings, resolve
 
@@ -25,6 +24,8 @@ class Variant:
     values: Mapping[str, Any]
     label: str = ""
     """In the table; the name when empty."""
+    told_by: str = ""
+    """Where the user wrote its settings, for what is said of mistakes in them."""
 
     def __str__(self) -> str:
         return self.label or self.name
@@ -81,8 +82,7 @@ def make_grid(
     cells = []
     for seed in seeds:
         for variant in variants:
-            asked = config.merge(values, variant.values, {"seed": seed})
-            settings = resolve(shortened(asked) if is_smoke else asked)
+            settings = _settings_of(variant, {**values, "seed": seed}, is_smoke=is_smoke)
             find_component("nngcd.methods", settings.method, "Method").Method.check_machine()
             cells.append(Cell(variant, settings, out / f"{variant.name}-{seed}"))
     if out.exists() and not out.is_dir():
@@ -90,6 +90,21 @@ def make_grid(
     for cell in cells:
         _check_folder(cell, out)
     return cells
+
+
+def _settings_of(variant: Variant, values: Mapping[str, Any], *, is_smoke: bool) -> Settings:
+    def resolved(own: Mapping[str, Any]) -> Settings:
+        asked = config.merge(values, own)
+        return resolve(shortened(asked) if is_smoke else asked)
+
+    try:
+        return resolved(variant.values)
+    except ConfigError as error:
+        if not variant.told_by:
+            raise
+        # Unless what all runs share is wrong by itself, the mistake is the variant's own.
+        resolved({"method": variant.values["method"]})
+        raise ConfigError(f"{variant.told_by}, {error.name}", error.value, error.reason) from None
 
 
 def shortened(asked: Mapping[str, Any]) -> config.Values:
@@ -107,12 +122,9 @@ def read_summary(cell: Cell) -> dict[str, Any]:
         DataError: it cannot be read.
     """
     try:
-        summary: dict[str, Any] = read_json(cell.path / "summary.json")
+        return RunFolder(cell.path).read_summary()
     except DataError as error:
         raise damaged(cell, error) from error
-    if "method" not in summary:
-        raise damaged(cell, "summary.json lacks the method")
-    return summary
 
 
 def damaged(cell: Cell, reason: object) -> DataError:

@@ -82,9 +82,13 @@ def possible_in(effort: str, candidates: Mapping[str, dict[str, Any]]) -> dict[s
 
 
 def tuning_variants(
-    methods: Sequence[str], candidates: Mapping[str, Mapping[str, Any]], names: Sequence[str] | None
+    methods: Sequence[str],
+    candidates: Mapping[str, Mapping[str, Any]],
+    names: Sequence[str] | None,
+    *,
+    told_by: str = "--candidates",
 ) -> list[Variant]:
-    """Return every candidate for every method, or only those of some names.
+    """Return every candidate, which is `told_by` a file, for every method, or only those of some names.
 
     Raises:
         ConfigError: no candidate of that name.
@@ -95,7 +99,9 @@ def tuning_variants(
             raise ConfigError("--values", name, f"no such candidate.{hint} There are: {', '.join(candidates)}")
     chosen = names or list(candidates)
     return [
-        Variant(f"{method}-{name}", {**candidates[name], "method": method}) for method in methods for name in chosen
+        Variant(f"{method}-{name}", {**candidates[name], "method": method}, told_by=f"{told_by}, {name}")
+        for method in methods
+        for name in chosen
     ]
 
 
@@ -204,12 +210,13 @@ def tuning_protocol(summaries: Sequence[Summary]) -> str:
     """Return what the numbers are."""
     first = summaries[0]
     folds = len({summary["seed"] for summary in summaries})
+    efforts = ", ".join(sorted({summary["effort"] for summary in summaries}))
     return (
         f"Hidden: {HIDDEN_SHARE:.0%} of the labelled classes and {LABELS_HIDDEN:.0%} of the others' labels; unlabelled "
         f"images are left out. {folds} fold{'s' * (folds > 1)}, about "
         f"{mean(s['scores']['n_scored'] for s in summaries):.0f} images scored in each; K = {first['k']}, "
-        f"{first['backbone']}, effort {first['effort']} with half the batch and twice the epochs. "
-        f"No label of an unlabelled image is read."
+        f"{first['backbone']}, effort {efforts} with half the batch and twice the epochs where a candidate says "
+        f"nothing of them. No label of an unlabelled image is read."
     )
 
 

@@ -26,7 +26,6 @@ def compare(
     from nngcd.bench.comparison import HEAD, gain_sentences, paired_differences, rows_of
     from nngcd.bench.tables import Format, as_table
     from nngcd.core.config import read_yaml
-    from nngcd.core.files import read_json
     from nngcd.core.run_folder import RunFolder
     from nngcd.settings import flat_settings, resolve
 
@@ -35,7 +34,7 @@ def compare(
     folders = [RunFolder.open(path) for path in runs]
     for run in folders:
         run.check_complete()
-    summaries = [read_json(run.summary) for run in folders]
+    summaries = [run.read_summary() for run in folders]
     rows = rows_of(summaries, [flat_settings(resolve(read_yaml(run.config))) for run in folders])
     differences = paired_differences(rows)
     if json:

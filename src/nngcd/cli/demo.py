@@ -27,8 +27,7 @@ def demo(
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.bench.comparison import row_of
-    from nngcd.cli.running import fit_run
-    from nngcd.core.files import read_json
+    from nngcd.cli.running import fit_run, report_on
     from nngcd.settings import resolve
 
     numbers = options.seed_range(seeds)
@@ -38,7 +37,9 @@ def demo(
             settings = resolve({"data": "digits", "method": method, "seed": seed, "effort": "quick", "device": "cpu"})
             folder = out / f"{method}-seed{seed}"
             runs[method].append(fit_run(settings, run=None, out=folder, cache=None, is_quiet=quiet or json))
-    summaries = {method: [read_json(run.summary) for run in folders] for method, folders in runs.items()}
+    summaries = {method: [run.read_summary() for run in folders] for method, folders in runs.items()}
+    first = runs["nngcd"][0]
+    report_on(first, is_quiet=quiet or json)
     if json:
         say_json(summaries)
         return
@@ -49,7 +50,8 @@ def demo(
     for line in found_words(summaries["nngcd"][0]):
         say(line)
     say("The new categories should be the digits 5 to 9, which nobody named.\n")
-    say(f"Every image's category:  {runs['nngcd'][0].results_csv}")
+    say(f"Every image's category:  {first.results_csv}")
+    say(f"Look at the categories:  open {first.report} in a browser")
     say("With your own images:    nngcd check my_images/   (if nngcd is not found: source .venv/bin/activate)")
 
 

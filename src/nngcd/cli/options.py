@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from nngcd.core.errors import ConfigError
+
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also print what the library logs.")]
@@ -75,8 +77,10 @@ def seed_range(text: str) -> list[int]:
         ranges = []
     # Counted before they are listed: a list of a billion seeds takes all memory.
     if sum(map(len, ranges)) > MAX_SEEDS:
-        raise typer.BadParameter(f"{text!r} are more than {MAX_SEEDS:,} seeds; a run is made for each")
+        raise ConfigError("--seeds", text, f"are more than {MAX_SEEDS:,} seeds; a run is made for each")
     seeds = list(dict.fromkeys(chain.from_iterable(ranges)))
     if not seeds:
-        raise typer.BadParameter(f"{text!r} is no list of seeds; write 0-2 or 0,1,2")
+        raise ConfigError(
+            "--seeds", text, "is no list of seeds, the smallest first and none below 0; write 0-2 or 0,1,2"
+        )
     return seeds

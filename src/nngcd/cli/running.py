@@ -20,7 +20,7 @@ from nngcd.cli.words import found_words, has_collapsed, held_back_words, label_e
 from nngcd.core import config, processes
 from nngcd.core.device import choose_device
 from nngcd.core.errors import ConfigError, TrainingError, UserError, warn
-from nngcd.core.files import check_outside, read_json
+from nngcd.core.files import check_outside
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset
 from nngcd.datasets.findings import count
@@ -160,7 +160,7 @@ def _new_run(path: Path, *, may_rename: bool) -> RunFolder:
 
 def report_on(run: RunFolder, *, is_quiet: bool) -> None:
     """Write the page of a run on images. Whatever goes wrong with the page, the run is complete and stays so."""
-    if not processes.is_first() or run.report.is_file() or read_json(run.summary)["backbone"] == "features":
+    if not processes.is_first() or run.report.is_file() or run.read_summary()["backbone"] == "features":
         return
     again = f"The run is complete; try again: nngcd report {shlex.quote(str(run.path))}"
     try:
@@ -178,7 +178,7 @@ def show(run: RunFolder, *, is_json: bool) -> None:
     """Print a finished run's result in plain words, or as JSON; of several processes the first one does."""
     if not processes.is_first():
         return
-    summary = read_json(run.summary)
+    summary = run.read_summary()
     if is_json:
         say_json({"run": str(run.path), **summary})
         return
@@ -202,7 +202,7 @@ def show(run: RunFolder, *, is_json: bool) -> None:
 
 def stop_if_collapsed(run: RunFolder) -> None:
     """Raise `TrainingError` when nearly all unlabelled images fell into one category; the run is kept."""
-    summary = read_json(run.summary)
+    summary = run.read_summary()
     if has_collapsed(summary):
         share = f"{summary['largest_share']:.0%} of the unlabelled images fell into one category"
         raise TrainingError(f"T04: {share} (--strict). The run is complete: {run.path}")

@@ -31,7 +31,8 @@ def tune(asked: grid.Asked, methods: Sequence[str], candidates: Path | None, *, 
     offered = read_candidates(candidates)
     if candidates is None and names is None:
         offered = possible_in(asked.shared["effort"], offered)
-    variants = tuning_variants(methods, offered, names)
+    told_by = f"--candidates {candidates}" if candidates else "--candidates"
+    variants = tuning_variants(methods, offered, names, told_by=told_by)
     real_cells = make_grid(variants, asked.seeds, asked.shared, asked.out / "real", is_smoke=asked.is_smoke)
     cells = [cell for real in real_cells for cell in _miniature(asked, real)]
     cache = asked.cache or asked.out.parent / ".nngcd-cache"

@@ -129,9 +129,10 @@ def k_words(k: int, estimate: dict[str, Any]) -> list[str]:
         "low": "low, look at the groups and set --k yourself",
     }
     at_edge = "T03: the interval reaches the end of the range; a wider one may give another number."
+    seem = "There seems" if k == 1 else "There seem"
     interval = f" (between {low} and {high})" if low < high else ""
     return [
-        f"There seem to be about {count(k, 'category', 'categories')}{interval}, known and new together.",
+        f"{seem} to be about {count(k, 'category', 'categories')}{interval}, known and new together.",
         f"Confidence: {trust[confidence]} ({estimate['reason']}).",
         *([at_edge] * estimate["is_at_edge"]),
     ]

@@ -67,7 +67,9 @@ def estimate_k(
         needed = f"needs {LEAST_CLASSES[method]} classes with 2 labelled images each, got {n_paired}"
         raise ConfigError("method", method, f"{needed}; label more images, or take 'silhouette'")
     if task.first == task.last:
-        few = f"{task.n_images} images are too few to look for more than {task.last} classes; give K if you know it"
+        images = "one image is" if task.n_images == 1 else f"{task.n_images} images are"
+        classes = "class" if task.last == 1 else "classes"
+        few = f"{images} too few to look for more than {task.last} {classes}; give K if you know it"
         only = "the range holds one number only" if task.is_range_given else few
         return KEstimate(task.first, task.first, task.first, ((task.first, 1.0),), "given", "low", only, False)
     estimate, most = _estimate(task, method, n_paired), len(task.class_n) // 2

@@ -189,10 +189,8 @@ def estimate_of_scores(
     low, high = within[0], within[-1]
     confidence, reason = confidence_of(k, low, high, task.n_old)
     if low == task.first:
-        confidence, reason = (
-            "low",
-            f"{low} to {high} fit, and {low} is the fewest to consider: this way may see no more",
-        )
+        fit = f"{low} to {high} fit" if low < high else f"only {low} fits"
+        confidence, reason = "low", f"{fit}, and {low} is the fewest to consider: this way may see no more"
     elif confidence == "good":
         confidence, reason = "fair", f"{reason}, but this way of counting is off where classes overlap"
     curve = tuple(zip(k_j, score_sj[0].tolist(), strict=True))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 import torch
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
@@ -28,7 +30,7 @@ from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.seeds import torch_generator
 
 
-class Centroids:
+class Centroids(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     """What fitting leaves behind, under scikit-learn's names: tensors on the device of the rows."""
 
     block_size: int
@@ -41,6 +43,14 @@ class Centroids:
     def _keep_best(self, points: Points, starts: Starts) -> None:
         centres_kd, self.labels_, self.inertia_, n_iter = min(zip(*starts, strict=True), key=lambda start: start[2])
         self.cluster_centers_, self.n_iter_ = centres_kd + points.mean_d, int(n_iter)
+
+    @abstractmethod
+    def fit(self, X: Rows, y: Rows | None = None) -> Centroids:  # noqa: N803 (scikit-learn's name)
+        """Find the clusters of the rows."""
+
+    def fit_predict(self, X: Rows, y: Rows | None = None) -> Tensor:  # noqa: N803 (scikit-learn's name)
+        """Return the cluster of each row, after fitting."""
+        return self.fit(X, y).labels_
 
     def predict(self, X: Rows) -> Tensor:  # noqa: N803 (scikit-learn's name)
         """Return the nearest centre of each row; raise `DataError` where there is none that can be told."""
@@ -68,7 +78,7 @@ class Centroids:
 
 @dataclass(eq=False)
 class KMeans(Centroids):
-    """k-means with scikit-learn's conventions, for tensors on any device and for numpy arrays.
+    """k-means with scikit-learn's conventions, for tensors on any device and for numpy arrays; the seed is a number.
 
     Memory: a centred copy of the rows, a few numbers per row and start, `block_size * n_init * n_clusters` scores.
     """
@@ -89,7 +99,7 @@ class KMeans(Centroids):
     """Rows per matrix product; changes memory and speed, not the result."""
     shards: Shards = field(default=ONE_PROCESS, repr=False)
 
-    def fit(self, X: Rows) -> KMeans:  # noqa: N803 (scikit-learn's name)
+    def fit(self, X: Rows, y: object = None) -> KMeans:  # noqa: N803 (scikit-learn's names; no label is used)
         """Find the clusters of the rows; raise `ConfigError` or `DataError` where settings or rows cannot be used."""
         points = prepare(X, None, self.block_size, self.shards)
         self._keep_best(points, self.fit_starts(points))
@@ -115,7 +125,11 @@ class KMeans(Centroids):
 
 def given_centres(points: Points, centres: Rows, n_clusters: int) -> Tensor:
     """Return as rkd the one start from centres that are given; raise `ConfigError` where they do not fit the rows."""
-    centres_kd, shape = as_rows(centres).to(points.x_nd), (n_clusters, len(points.mean_d))
+    shape = (n_clusters, len(points.mean_d))
+    try:
+        centres_kd = as_rows(centres).to(points.x_nd)
+    except DataError:
+        raise ConfigError("init", centres, f"must be the name of a start or centres of shape {shape}") from None
     if centres_kd.shape != shape:
         raise ConfigError("init", tuple(centres_kd.shape), f"must be {shape}: clusters, features")
     is_bad_k = ~torch.isfinite(centres_kd).all(1)

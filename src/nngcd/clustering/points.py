@@ -168,6 +168,8 @@ def as_tensor(values: Rows, name: str, wanted: str) -> Tensor:
     if issparse(values) or (isinstance(values, Tensor) and values.layout != torch.strided):
         way = "to_dense" if isinstance(values, Tensor) else "toarray"
         raise DataError(f"sparse {name} cannot be used; give what .{way}() returns")
+    if np.ma.is_masked(values):
+        raise DataError(f"masked {name} cannot be used; leave those rows out or fill them")
     try:
         return torch.as_tensor(_as_array(values))
     except (TypeError, ValueError, RuntimeError):
@@ -179,6 +181,8 @@ def _as_array(values: Rows) -> Rows:
     if isinstance(values, Tensor) or not hasattr(values, "__array__"):
         return values
     array = np.asarray(values)
+    if not array.dtype.isnative:  # torch knows only this machine's order of bytes
+        return array.astype(array.dtype.newbyteorder("="))
     # Torch warns of what may not be written to, such as the array of a DataFrame. One that was given as an array is
     # not copied: it may be a large file mapped into memory.
     is_locked = not array.flags.writeable and not isinstance(values, np.ndarray)
@@ -233,10 +237,15 @@ def check_settings(points: Points, settings: Settings) -> None:
     """Raise `ConfigError` for settings that cannot be, or do not fit the rows."""
     check_counts(n_clusters=settings.n_clusters, n_init=settings.n_init, max_iter=settings.max_iter)
     check_whole(random_state=settings.random_state)
-    if not isinstance(settings.tol, Real) or not settings.tol >= 0:
-        raise ConfigError("tol", settings.tol, "must be a number from 0")
+    check_tolerance(settings.tol)
     if settings.n_clusters > points.n_total:
         raise ConfigError("n_clusters", settings.n_clusters, f"must not exceed the {points.n_total} rows")
+
+
+def check_tolerance(tol: float) -> None:
+    """Raise `ConfigError` for what is no share."""
+    if not isinstance(tol, Real) or not tol >= 0:
+        raise ConfigError("tol", tol, "must be a number from 0")
 
 
 def check_counts(**numbers: int) -> None:

@@ -68,19 +68,20 @@ class SemiSupervisedKMeans(Centroids):
     """Rows per matrix product; changes memory and speed, not the result."""
     shards: Shards = field(default=ONE_PROCESS, repr=False)
 
-    def fit(self, X: Rows, y: Rows) -> SemiSupervisedKMeans:  # noqa: N803 (scikit-learn's name)
+    def fit(self, X: Rows, y: Rows | None = None) -> SemiSupervisedKMeans:  # noqa: N803 (scikit-learn's name)
         """Find the clusters of the rows.
 
         Args:
             X: (n, d) features.
-            y: (n,) label of each row, 0 to n_old - 1, and -1 for unlabelled rows.
+            y: (n,) label of each row, 0 to n_old - 1, and -1 for unlabelled rows; None: all are unlabelled.
 
         Raises:
             ConfigError: a setting has a value it cannot have, for example fewer clusters than labelled classes.
             DataError: the rows are not finite numbers, or the labels do not fit.
         """
         row_nd = as_rows(X)
-        points = prepare(row_nd, as_labels(y, len(row_nd)), self.block_size, self.shards)
+        label_n = None if y is None else as_labels(y, len(row_nd))
+        points = prepare(row_nd, label_n, self.block_size, self.shards)
         check_settings(points, self)
         self._check_size_limit(points)
         mean_cd = class_means(points)

@@ -73,7 +73,8 @@ def merge_closest(features_nd: Rows, labels_n: Rows, cluster_n: Ids) -> Iterator
         cluster_n: (n,) cluster of each image to start from, for example a level of `partitions`.
 
     Raises:
-        DataError: the arguments do not fit each other, or a cluster holds images of two labelled classes.
+        DataError: the arguments do not fit each other, or a cluster holds images of two labelled classes; told when
+            the first partition is asked for.
     """
     x_nd, class_n = _checked(features_nd, labels_n)
     if np.shape(cluster_n) != class_n.shape:

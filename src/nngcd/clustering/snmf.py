@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nngcd.clustering.kmeans import KMeans
-from nngcd.clustering.points import Rows, as_tensor, check_counts
+from nngcd.clustering.points import Rows, as_labels, as_tensor, check_counts, check_tolerance, check_whole
 from nngcd.core.errors import ConfigError, DataError
 
 Solver = Literal["multiplicative", "projected-gradient"]
@@ -59,7 +59,7 @@ def solve_snmf(  # noqa: PLR0913 (what is solved, how often, until when: none be
 
     Raises:
         ConfigError: a setting has a value it cannot have.
-        ValueError: A is not symmetric, or not of finite real numbers that can be squared.
+        DataError: A is not symmetric, or not of finite real numbers that can be squared.
     """
     affinity_nn = _squared(_symmetric(affinity_nn))
     check_counts(rank=rank, n_init=n_init)
@@ -78,9 +78,14 @@ def refine_snmf(
     """Return what a solver makes of a given start; the loss never rises on the way. Arguments as for `solve_snmf`.
 
     Raises:
-        ValueError: A is not symmetric, not of finite real numbers that can be squared, or the start does not fit it or
+        ConfigError: a setting has a value it cannot have.
+        DataError: A is not symmetric, not of finite real numbers that can be squared, or the start does not fit it or
             has an entry that is negative or no number.
     """
+    check_whole(max_iter=max_iter)
+    if max_iter < 0:
+        raise ConfigError("max_iter", max_iter, "must not be negative")
+    check_tolerance(tol)
     affinity_nn = _squared(_symmetric(affinity_nn))
     h_nk = _checked_start(start_nk, affinity_nn)
     step = _stepper(affinity_nn, solver)
@@ -96,15 +101,18 @@ def refine_snmf(
     return SNMFResult(h_nk, _loss(affinity_nn, h_nk), n_iter)
 
 
-def indicator_matrix(labels_n: Tensor, n_clusters: int) -> Tensor:
+def indicator_matrix(labels_n: Rows, n_clusters: int) -> Tensor:
     """Return h_nk = 1 / sqrt(n_k) where row n is in cluster k, else 0: orthonormal columns, float64.
 
     Raises:
-        ValueError: a cluster is empty; its column has no length.
+        DataError: a label is no cluster, or a cluster is empty; its column has no length.
     """
-    h_nk = torch.nn.functional.one_hot(labels_n, n_clusters).double()
+    label_n = as_labels(labels_n, len(labels_n))
+    if not len(label_n) or int(label_n.min()) < 0 or int(label_n.max()) >= n_clusters:
+        raise DataError(f"every row must be in one of the clusters 0 to {n_clusters - 1}")
+    h_nk = torch.nn.functional.one_hot(label_n, n_clusters).double()
     if not (h_nk.sum(0) > 0).all():
-        raise ValueError(f"all {n_clusters} clusters must have rows, sizes are {h_nk.sum(0).long().tolist()}")
+        raise DataError(f"all {n_clusters} clusters must have rows, sizes are {h_nk.sum(0).long().tolist()}")
     return h_nk / h_nk.sum(0).sqrt()
 
 
@@ -117,7 +125,8 @@ def kernel_kmeans(
     the lowest is taken off the diagonal: that adds the same to the objective of every partition into K clusters.
 
     Raises:
-        ValueError: A is not symmetric, or not of finite real numbers.
+        ConfigError: a setting has a value it cannot have, for example more clusters than points.
+        DataError: A is not symmetric, or not of finite real numbers.
     """
     affinity_nn = _symmetric(affinity_nn)
     value_d, vector_nd = torch.linalg.eigh(affinity_nn.double())
@@ -133,16 +142,16 @@ def kernel_kmeans(
 
 
 def _symmetric(affinity: Rows) -> Tensor:
-    """Return A as float32 or float64; raise `ValueError` where it is no symmetric matrix of finite real numbers."""
+    """Return A as float32 or float64; raise `DataError` where it is no symmetric matrix of finite real numbers."""
     affinity_nn = _real(affinity, "affinity")
     shape = tuple(affinity_nn.shape)
     if len(shape) != 2 or shape[0] != shape[1] or not shape[0]:
-        raise ValueError(f"affinity must be a symmetric matrix, got shape {shape}")
+        raise DataError(f"affinity must be a symmetric matrix, got shape {shape}")
     if not torch.isfinite(affinity_nn).all():
-        raise ValueError("affinity holds NaN or infinite values; leave those rows and columns out or mend them")
+        raise DataError("affinity holds NaN or infinite values; leave those rows and columns out or mend them")
     if not torch.allclose(affinity_nn, affinity_nn.T, rtol=ASYMMETRY, atol=ASYMMETRY * float(affinity_nn.abs().max())):
         most = float((affinity_nn - affinity_nn.T).abs().max())
-        raise ValueError(
+        raise DataError(
             f"affinity must be a symmetric matrix, but differs from its transpose by up to {most:.3g}; "
             f"give (A + A^T) / 2 if that is meant"
         )
@@ -150,41 +159,38 @@ def _symmetric(affinity: Rows) -> Tensor:
 
 
 def _real(values: Rows, name: str) -> Tensor:
-    """Return numbers as float32 or float64, whole ones as float64; raise `ValueError` for what is none."""
-    try:
-        tensor = as_tensor(values, name, "float32 or float64")
-    except DataError as error:
-        raise ValueError(str(error)) from None
+    """Return numbers as float32 or float64, whole ones as float64; raise `DataError` for what is none."""
+    tensor = as_tensor(values, name, "float32 or float64")
     if tensor.is_complex():
-        raise ValueError(f"{name} must hold real numbers, got {str(tensor.dtype).removeprefix('torch.')}")
+        raise DataError(f"{name} must hold real numbers, got {str(tensor.dtype).removeprefix('torch.')}")
     if not tensor.is_floating_point():
         return tensor.double()
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
 
 def _squared(affinity_nn: Tensor) -> Tensor:
-    """Return A; raise `ValueError` where |A|_F^2 is too large, or too small for all its digits to be kept."""
+    """Return A; raise `DataError` where |A|_F^2 is too large, or too small for all its digits to be kept."""
     size = float(affinity_nn.square().sum())
     if not math.isfinite(size) or (size < torch.finfo(affinity_nn.dtype).tiny and affinity_nn.any()):
         least, most = (float(end) for end in affinity_nn.aminmax())
-        raise ValueError(f"affinity from {least:.1g} to {most:.1g} cannot be squared; scale it")
+        raise DataError(f"affinity from {least:.1g} to {most:.1g} cannot be squared; scale it")
     return affinity_nn
 
 
 def _checked_start(start: Rows, affinity_nn: Tensor) -> Tensor:
-    """Return the start in the type of A; raise `ValueError` where it does not fit A or has no finite loss."""
+    """Return the start in the type of A; raise `DataError` where it does not fit A or has no finite loss."""
     start_nk = _real(start, "start")
     if start_nk.ndim != 2 or len(start_nk) != len(affinity_nn):
         shape = f"({len(affinity_nn)}, columns of H)"
-        raise ValueError(f"the start must have shape {shape}, as the affinity has rows, got {tuple(start_nk.shape)}")
+        raise DataError(f"the start must have shape {shape}, as the affinity has rows, got {tuple(start_nk.shape)}")
     if not torch.isfinite(start_nk).all():
-        raise ValueError("the start holds NaN or infinite values; mend them")
+        raise DataError("the start holds NaN or infinite values; mend them")
     if (start_nk < 0).any():
-        raise ValueError(f"the start must not be negative, its least entry is {float(start_nk.min()):.3g}")
+        raise DataError(f"the start must not be negative, its least entry is {float(start_nk.min()):.3g}")
     h_nk = start_nk.to(affinity_nn)
     if not math.isfinite(_loss(affinity_nn, h_nk)):
         ends = f"affinity up to {float(affinity_nn.abs().max()):.1g} and start up to {float(start_nk.max()):.1g}"
-        raise ValueError(f"{ends} cannot be squared; scale them")
+        raise DataError(f"{ends} cannot be squared; scale them")
     return h_nk
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nngcd.clustering.snmf import indicator_matrix
+from nngcd.core.errors import DataError
 
 
 def kmeans_objective(features_nd: Tensor, labels_n: Tensor) -> Tensor:
@@ -54,10 +55,10 @@ def perron_indicator(affinity_nn: Tensor, labels_n: Tensor) -> Tensor:
     (Perron-Frobenius). It is constant on the cluster, as an indicator is, only where the block's row sums are equal.
 
     Raises:
-        ValueError: A has negative entries.
+        DataError: A has negative entries.
     """
     if (affinity_nn < 0).any():
-        raise ValueError("affinity must not be negative, or the leading eigenvectors need not be non-negative")
+        raise DataError("affinity must not be negative, or the leading eigenvectors need not be non-negative")
     h_nk = affinity_nn.new_zeros(len(labels_n), int(labels_n.max()) + 1)
     for k in range(h_nk.shape[1]):
         row_m = (labels_n == k).nonzero().flatten()

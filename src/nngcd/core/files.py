@@ -163,7 +163,7 @@ def read_tensors(path: Path, *, only_strings: bool = False) -> tuple[dict[str, T
     except FileNotFoundError:
         raise DataError(f"{path} is missing. Is this a finished run folder?") from None
     except Exception as error:
-        raise DataError(f"{path} is damaged ({error}). Restore it from a copy or run `nngcd fit` again.") from error
+        raise damaged_file(path, error) from error
 
 
 def read_table(path: Path) -> pd.DataFrame:
@@ -177,7 +177,7 @@ def read_table(path: Path) -> pd.DataFrame:
     except FileNotFoundError:
         raise DataError(f"{path} is missing. Is this a finished run folder?") from None
     except (OSError, ValueError) as error:
-        raise DataError(f"{path} is damaged ({error}). Restore it from a copy or run `nngcd fit` again.") from error
+        raise damaged_file(path, error) from error
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401 (JSON holds anything)
@@ -191,4 +191,9 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 (JSON holds anything)
     except FileNotFoundError:
         raise DataError(f"{path} is missing. Is this a finished run folder?") from None
     except (OSError, ValueError) as error:
-        raise DataError(f"{path} is damaged ({error}). Restore it from a copy or run `nngcd fit` again.") from error
+        raise damaged_file(path, error) from error
+
+
+def damaged_file(path: Path, reason: object) -> DataError:
+    """Return what is said of a file of a run that does not hold what it should."""
+    return DataError(f"{path} is damaged ({reason}). Restore it from a copy or run `nngcd fit` again.")

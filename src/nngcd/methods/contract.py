@@ -21,7 +21,7 @@ class Task:
     n_old: int
     """How many categories have labels; cluster k < n_old is old class k."""
     generator: torch.Generator
-    """The only source of randomness for initial weights and clustering."""
+    """The only source of randomness for initial weights; clustering draws from `Overview.seed`."""
     sparse_weights: tuple[Tensor, ...] = ()
     """The weights of the backbone's tail that a sparse regulariser may touch."""
 

@@ -39,7 +39,7 @@ def read_findings(run: RunFolder, *, root: Path | None = None) -> Findings:
         ConfigError: `root` does not hold the images of the run.
     """
     run.check_complete()
-    summary, settings = read_json(run.summary), read_yaml(run.config)
+    summary, settings = run.read_summary(), read_yaml(run.config)
     results, categories = read_results(run)
     features_nd = read_tensors(run.features)[0]["features_nd"].float().numpy()
     is_sorted_n = is_sorted(results)
