@@ -82,7 +82,7 @@ def make_grid(
     cells = []
     for seed in seeds:
         for variant in variants:
-            settings = _settings_of(variant, {**values, "seed": seed}, is_smoke=is_smoke)
+            settings = _settings_of(variant, seed, values, is_smoke=is_smoke)
             find_component("nngcd.methods", settings.method, "Method").Method.check_machine()
             cells.append(Cell(variant, settings, out / f"{variant.name}-{seed}"))
     if out.exists() and not out.is_dir():
@@ -92,9 +92,9 @@ def make_grid(
     return cells
 
 
-def _settings_of(variant: Variant, values: Mapping[str, Any], *, is_smoke: bool) -> Settings:
+def _settings_of(variant: Variant, seed: int, values: Mapping[str, Any], *, is_smoke: bool) -> Settings:
     def resolved(own: Mapping[str, Any]) -> Settings:
-        asked = config.merge(values, own)
+        asked = config.merge(values, own, {"seed": seed})
         return resolve(shortened(asked) if is_smoke else asked)
 
     try:

@@ -20,7 +20,7 @@ def keep_freed_memory() -> None:
     """Let glibc keep what is freed for what is asked for next; elsewhere, or where the user has tuned it, do nothing.
 
     By itself it maps blocks above 32 MB anew each time and hands back the end of its heap, and the system clears every
-    page again: a fifth of the processor time of a network's pass (benchmarks/allocation.py). Numbers stay the same.
+    page again: a quarter of the processor time of a network's pass (benchmarks/allocation.py). Numbers stay the same.
     """
     is_tuned = any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ)
     if sys.platform != "linux" or is_tuned:
