@@ -398,3 +398,8 @@ def test_labels_reach_the_fit_that_uses_them():
 def test_a_start_that_is_neither_name_nor_centres_is_told_as_such(init):
     with pytest.raises(ConfigError, match=r"^init = .*must be the name of a start or centres of shape \(2, 3\)"):
         KMeans(2, init=init).fit(torch.eye(3))
+
+
+def test_centres_that_cannot_be_read_say_why():
+    with pytest.raises(ConfigError, match=r"centres of shape \(2, 3\); masked features cannot be used"):
+        KMeans(2, init=np.ma.masked_less(np.eye(2, 3), 1)).fit(torch.eye(3))

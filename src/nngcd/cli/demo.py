@@ -51,7 +51,8 @@ def demo(
         say(line)
     say("The new categories should be the digits 5 to 9, which nobody named.\n")
     say(f"Every image's category:  {first.results_csv}")
-    say(f"Look at the categories:  open {first.report} in a browser")
+    if first.report.is_file():  # else a warning has said why there is none
+        say(f"Look at the categories:  open {first.report} in a browser")
     say("With your own images:    nngcd check my_images/   (if nngcd is not found: source .venv/bin/activate)")
 
 

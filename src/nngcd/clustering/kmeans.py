@@ -128,8 +128,9 @@ def given_centres(points: Points, centres: Rows, n_clusters: int) -> Tensor:
     shape = (n_clusters, len(points.mean_d))
     try:
         centres_kd = as_rows(centres).to(points.x_nd)
-    except DataError:
-        raise ConfigError("init", centres, f"must be the name of a start or centres of shape {shape}") from None
+    except DataError as error:
+        what = f"must be the name of a start or centres of shape {shape}; {error}"
+        raise ConfigError("init", centres, what) from None
     if centres_kd.shape != shape:
         raise ConfigError("init", tuple(centres_kd.shape), f"must be {shape}: clusters, features")
     is_bad_k = ~torch.isfinite(centres_kd).all(1)
