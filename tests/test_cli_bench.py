@@ -118,6 +118,7 @@ def test_a_folder_called_as_the_benchmark_and_the_user_s_own_epochs_do_no_harm(n
     assert (config["data"], config["training"]["epochs"]) == ("digits", 1)
 
 
+@pytest.mark.slow
 def test_a_backbone_without_weights_does_not_stop_the_others(nngcd, out, cache):
     code, said, err = nngcd("study", "pretraining", "digits", "--values", "mocov3,efficientnet_lite0", "--seeds", 0,
                             *TINY, "--method", "kmeans", "--out", out, "--cache", cache)  # fmt: skip

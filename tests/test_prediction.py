@@ -32,6 +32,7 @@ def test_features_of_another_size_are_refused_at_once(fitted, blobs):
         features_of(fitted.model, from_arrays(blobs[0][:, :8]))
 
 
+@pytest.mark.slow
 def test_files_stream_in_blocks_into_the_same_table(nngcd, image_folder, tmp_path, monkeypatch):
     run = tmp_path / "run"
     options = ["--k", 3, "--method", "kmeans", "--image-size", 32, "--workers", 0, "-q", "--out", run]

@@ -87,6 +87,7 @@ def test_other_networks_are_refused_with_a_way_out(name):
         prompted(load_backbone(name, pretrained=False))
 
 
+@pytest.mark.slow
 def test_a_traced_tail_takes_batches_of_any_size(images):
     backbone = prompted(plain())
     hidden_btd = backbone.trunk(images)

@@ -66,6 +66,7 @@ def test_what_fine_clusterings_say_otherwise_is_a_part_of_the_error():
     assert evidence.error == pytest.approx((d**2 / 8 + d**2 / 4) ** 0.5)
 
 
+@pytest.mark.slow
 def test_intervals_of_blobs_far_apart_hold_their_number():
     found = []
     for seed in range(8):

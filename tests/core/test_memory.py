@@ -56,6 +56,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
     return int(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="a setting of glibc")
 def test_freed_memory_is_kept_for_what_comes_next_unless_the_user_has_set_it():
     each_time = faults("")

@@ -155,6 +155,7 @@ def test_the_second_run_reads_what_the_first_one_kept(backbone, pictures, tmp_pa
     assert torch.equal(everything(first), everything(make(backbone, pictures, None)[0]))
 
 
+@pytest.mark.slow
 def test_more_views_add_to_those_that_are_there(backbone, pictures, tmp_path):
     few, _ = make(backbone, pictures, tmp_path, n_random=1)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npy")}
