@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from collections.abc import Callable
 
 import torch
 
 from nngcd.backbones.backbone import Backbone
+from nngcd.core.cores import n_cores
 from nngcd.core.device import choose_device, choose_precision, choose_workers
 from nngcd.core.errors import ResourceError
 from nngcd.datasets.checking import Report
+from nngcd.datasets.findings import count
 from nngcd.datasets.split import Split
 from nngcd.loading import ViewDataset
 from nngcd.methods.contract import Moment, Overview
@@ -42,7 +43,7 @@ def with_times(report: Report, *, backbone: str | None = None, device: str = "au
         effort: len(report.split) * _seconds(costs[effort], settings, resting_step=costs["quick"].step)
         for effort, settings in efforts.items()
     }
-    where = f"{os.cpu_count()} cores, {choose_device(device).type}, as busy as it is now"
+    where = f"{count(n_cores(), 'core')}, {choose_device(device).type}, as busy as it is now"
     how = f"rough: measured on {where}; without the search for the number of categories"
     return dataclasses.replace(report, seconds=seconds, timing=how)
 

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 
+from nngcd.core.cores import n_cores
 from nngcd.core.device import choose_device, choose_precision, choose_workers
 from nngcd.core.errors import ConfigError, ResourceError
 
@@ -41,3 +44,14 @@ def test_half_precision_only_where_the_hardware_has_it(monkeypatch):
 def test_workers_are_as_asked_or_counted():
     assert choose_workers(0) == 0
     assert choose_workers(None) >= 1
+
+
+def test_only_cores_that_this_process_may_use_count(monkeypatch):
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 5)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {2, 7, 9}, raising=False)
+    assert (n_cores(), choose_workers(None)) == (3, 3)
+    monkeypatch.delattr(os, "sched_getaffinity")  # as on macOS
+    assert (n_cores(), choose_workers(None)) == (5, 5)
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert (n_cores(), choose_workers(None)) == (1, 1)

@@ -7,6 +7,7 @@ from typing import Literal
 
 import torch
 
+from nngcd.core.cores import n_cores
 from nngcd.core.errors import ConfigError, ResourceError
 
 Precision = Literal["32-true", "16-mixed", "bf16-mixed"]
@@ -58,4 +59,4 @@ def choose_workers(n_workers: int | None) -> int:
     """
     if n_workers is not None:
         return n_workers
-    return max(1, min(8, os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
+    return max(1, min(8, n_cores()) // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from nngcd.core.cores import n_cores
 from nngcd.core.errors import DataError
 from nngcd.datasets.image_decoding import DEFAULT, Decoding, Facts, UnreadableError, decode_rgb, probe
 from nngcd.datasets.split import Problem
@@ -135,7 +135,7 @@ def check_files(
 ) -> tuple[FileCheck, ...]:
     """Return what is found in each file; nothing is decided here. `nngcd check` and `nngcd fit` both see this."""
     found: list[FileCheck] = []
-    with ThreadPoolExecutor(n_workers or os.cpu_count()) as pool:
+    with ThreadPoolExecutor(n_workers or n_cores()) as pool:
         for check in pool.map(lambda name: check_file(root / name, decoding), file_names):
             found.append(check)
             if on_progress is not None:

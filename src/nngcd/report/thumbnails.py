@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from io import BytesIO
 import pandas as pd
 from PIL import Image
 
+from nngcd.core.cores import n_cores
 from nngcd.core.errors import UserError
 from nngcd.core.progress import Progress
 from nngcd.datasets.split import Images, image_table
@@ -48,7 +48,7 @@ def make_thumbnails(
         progress: told of every thumbnail; the stage is begun and ended by the caller.
     """
     progress, made, hashes = progress or Progress(), Thumbnails(), []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(n_cores()) as pool:
         for row, (content_hash, uri, reason) in zip(rows, pool.map(partial(_look, images), rows), strict=True):
             hashes.append(content_hash)
             if reason:

@@ -1,0 +1,12 @@
+"""How many processor cores there are for us."""
+
+from __future__ import annotations
+
+import os
+
+
+def n_cores() -> int:
+    """Return the cores this process may use: taskset, a container or a cluster's scheduler may give it only some."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
