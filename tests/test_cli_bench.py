@@ -182,6 +182,16 @@ def test_a_sweep_of_the_number_of_categories(nngcd, out, cache, monkeypatch):
         (["study", "k", "digits", "--values", "10,3"], 2, "5 categories are labelled"),
         (["bench", "digits", "--root", "somewhere"], 2, "come with nngcd; leave it out"),
         (["bench", "digits", "--method", "kmeans,nngcd", "--set", "loss.nce_mean=0"], 2, "no such setting"),
+        (["bench", "digits", "--set", "dataset=cub"], 2, "--set dataset = 'cub': is said by DATASET and --root"),
+        (["bench", "digits", "--set", "data=elsewhere"], 2, "is said by DATASET and --root; leave it out"),
+        (["bench", "digits", "--set", "method=pim"], 2, "is said by --method; leave it out"),
+        (["study", "mu", "digits", "--set", "seed=4"], 2, "is said by --seeds; leave it out"),
+        (["study", "tune", "digits", "--set", "reading.fold=1"], 2, "is what this study decides"),
+        (["study", "ablation", "digits", "--set", "loss=3"], 2, "loss = 3: is a group of settings"),
+        (["study", "gamma", "digits", "--values", "[1,2]"], 2, "--values = '[1': give numbers or names"),
+        (["study", "pretraining", "digits", "--values", "efficientnet_lite0,nope"], 2, "no backbone 'nope'"),
+        (["study", "tune", "digits", "--k", "3", "--final"], 2, "5 categories are labelled"),
+        (["study", "tune", "digits", "--method", "kmeans"], 2, "our candidates (yours: --candidates FILE), matched"),
     ],
 )
 def test_mistakes_are_named_and_leave_nothing_behind(nngcd, tmp_path, monkeypatch, arguments, code, message):

@@ -249,3 +249,15 @@ def test_mistakes_are_named():
     for method in get_args(Method):
         with pytest.raises(DataError, match="NaN"):
             estimate_k(np.where(np.arange(len(x))[:, None] == 3, np.nan, x), y, method=method)
+
+
+def test_what_is_no_seed_and_no_method_is_refused():
+    with pytest.raises(ConfigError, match=r"^seed = 1\.5: must be a whole number"):
+        estimate_k(np.eye(4), np.full(4, -1), seed=1.5)
+    with pytest.raises(ConfigError, match=r"^method = None: must be one of auto"):
+        estimate_k(np.eye(4), np.full(4, -1), method=None)
+
+
+def test_a_range_of_which_labels_leave_one_number_says_so():
+    found = estimate_k(np.eye(6), np.array([0, 1, 2, 0, 1, 2]), k_range=(1, 3))
+    assert (found.k, found.reason) == (3, "the range leaves one number only; labelled classes: 3, images: 6")

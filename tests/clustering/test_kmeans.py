@@ -403,3 +403,17 @@ def test_a_start_that_is_neither_name_nor_centres_is_told_as_such(init):
 def test_centres_that_cannot_be_read_say_why():
     with pytest.raises(ConfigError, match=r"centres of shape \(2, 3\); masked features cannot be used"):
         KMeans(2, init=np.ma.masked_less(np.eye(2, 3), 1)).fit(torch.eye(3))
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint32, np.float64, list])
+def test_numbers_that_float32_would_round_are_told_apart(kind):
+    second = 1_700_000_000.0
+    rows = [[second], [second + 4], [second + 50], [second + 53]]
+    labels = KMeans(2).fit(rows if kind is list else np.array(rows, dtype=kind)).labels_.tolist()
+    assert labels in ([0, 0, 1, 1], [1, 1, 0, 0])
+
+
+def test_a_mistake_in_the_start_is_told_in_a_line():
+    with pytest.raises(ConfigError, match=r"^init = 'list': .*features of type list cannot be used") as caught:
+        KMeans(2, init=[[1.0] * n for n in range(1, 200)]).fit(torch.eye(3))
+    assert len(str(caught.value)) < 300

@@ -60,6 +60,12 @@ def test_later_layers_win_name_by_name():
     assert config.merge({"a": 1, "g": {"x": 1, "y": 2}}, {"g": {"y": 3}}) == {"a": 1, "g": {"x": 1, "y": 3}}
 
 
+def test_a_value_where_another_layer_has_a_group_is_not_lost():
+    with pytest.raises(ConfigError, match=r"^g = 3: is a group of settings; x and others are in it"):
+        config.merge({"g": 3}, {"g": {"x": 1}})
+    assert config.merge({"g": None}, {"g": {"x": 1}}) == {"g": {"x": 1}}
+
+
 def test_assignments_are_nested_and_typed():
     parsed = config.parse_assignments(["a.b=3", "a.c=true", "name=x=y"])
     assert parsed == {"a": {"b": 3, "c": True}, "name": "x=y"}

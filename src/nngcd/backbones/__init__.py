@@ -39,7 +39,7 @@ def load_backbone(
         DataError: the file does not hold this backbone's weights.
     """
     # Here, not above: timm takes seconds to import, and whoever only needs `Backbone` should not wait for it.
-    from nngcd.backbones.timm_loading import load_timm, timm_names
+    from nngcd.backbones.timm_loading import load_timm
 
     keep_freed_memory()
     components = component_names(__name__, "load")
@@ -59,8 +59,17 @@ def load_backbone(
         size = image_size or known.image_size
         backbone = load_timm(known.timm_name, weights, tail_blocks=tail_blocks, image_size=size, pretrained=pretrained)
         return replace(backbone, name=name)
+    check_name(name)
+    return load_timm(name, weights, tail_blocks=tail_blocks, image_size=image_size, pretrained=pretrained)
+
+
+def check_name(name: str) -> None:
+    """Raise `UserError` where there is no backbone of that name."""
+    names = [*component_names(__name__, "load"), *PRE_TRAININGS]
+    if name in names:
+        return
+    from nngcd.backbones.timm_loading import timm_names  # timm takes seconds to import
+
     if name.partition(".")[0] not in timm_names():
-        names = [*components, *PRE_TRAININGS]
         near = did_you_mean(name, [*names, *timm_names()])
         raise UserError(f"no backbone '{name}'.{near} There are: {', '.join(names)}, and every model of timm.")
-    return load_timm(name, weights, tail_blocks=tail_blocks, image_size=image_size, pretrained=pretrained)

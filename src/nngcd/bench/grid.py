@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nngcd import backbones
 from nngcd.core import config
 from nngcd.core.components import find_component
 from nngcd.core.errors import ConfigError, DataError
@@ -84,6 +85,7 @@ def make_grid(
         for variant in variants:
             settings = _settings_of(variant, seed, values, is_smoke=is_smoke)
             find_component("nngcd.methods", settings.method, "Method").Method.check_machine()
+            backbones.check_name(settings.backbone)
             cells.append(Cell(variant, settings, out / f"{variant.name}-{seed}"))
     if out.exists() and not out.is_dir():
         raise ConfigError("--out", str(out), "is a file; name a folder")

@@ -127,7 +127,10 @@ def chosen_values(sweep: Sweep, text: str | None, *, n_old: int = 0, n_classes: 
 
 
 def _value(text: str) -> Any:  # noqa: ANN401 (a number or a name)
-    value = parse_assignments([f"--values={text}"])["--values"]
+    try:
+        value = parse_assignments([f"value={text}"])["value"]
+    except ConfigError:
+        raise ConfigError("--values", text, "give numbers or names, for example 0.1,0.5") from None
     try:
         # YAML takes 1e-5 for a name.
         return float(value) if isinstance(value, str) else value

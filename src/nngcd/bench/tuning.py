@@ -29,6 +29,8 @@ HIDDEN_SHARE = 0.5
 """Of the labelled classes, as about half of the classes of most benchmarks are new; two folds hide each class once."""
 OF_THE_DATA = ("data", "dataset", "k", "seed", "reading")
 """Settings of a run that are no choice: other data have others."""
+OF_THE_MINIATURE = {"reading.hide_classes", "reading.fold"}
+"""Settings that make the task in miniature, the same for every candidate."""
 PARTS = ("All", "Old", "New")
 _NAME = re.compile(r"[\w=+-][\w.=+-]*")
 

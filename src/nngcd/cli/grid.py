@@ -20,7 +20,7 @@ from nngcd.choosing_k import given_k
 from nngcd.cli.display import ERRORS, each_note_once, say
 from nngcd.cli.running import InGrid, Opened, fit_run, open_data, values_from
 from nngcd.core.components import component_names, find_component
-from nngcd.core.config import Values, flatten
+from nngcd.core.config import Values, flatten, parse_assignments
 from nngcd.core.errors import ConfigError, ResourceError, TrainingError, UserError, did_you_mean
 from nngcd.core.files import write_bytes, write_table
 from nngcd.datasets.reading import Config as ReadingConfig
@@ -30,6 +30,8 @@ from nngcd.settings import resolve
 DPI = 150
 OF_THE_USER = ("folder", "manifest", "arrays")
 """Forms of data that bring no truth."""
+DECIDED = {"data": "DATASET and --root", "dataset": "DATASET and --root", "method": "--method", "seed": "--seeds"}
+"""What a grid does not take from `--set`, and what says it instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,12 @@ def shared_values(dataset: str, root: Path | None, flags: Mapping[str, Any], ass
     """Return the settings that all runs of a grid share.
 
     Raises:
-        ConfigError: no benchmark of that name, so there would be no truth to score against.
+        ConfigError: no benchmark of that name, so there would be no truth to score against; or `--set` says what the
+            grid decides.
     """
+    for name, value in parse_assignments(assignments).items():
+        if name in DECIDED:
+            raise ConfigError(f"--set {name}", value, f"is said by {DECIDED[name]}; leave it out")
     names = [name for name in component_names("nngcd.datasets", "load") if name not in OF_THE_USER]
     if dataset not in names:
         hint = did_you_mean(dataset, names)
@@ -130,16 +136,9 @@ def do_grid(cells: Sequence[Cell], *, cache: Path | None, is_quiet: bool) -> Don
     """
     done = Done([], [])
     cache = cache or cells[0].path.parent.parent / ".nngcd-cache"
-    opened: dict[ReadingConfig, Opened] = {}
     # What is odd about the data is so in every run.
     with each_note_once():
-        for cell in cells:
-            reading = cell.settings.reading
-            if cell.is_complete:
-                continue
-            if reading not in opened:
-                opened[reading] = open_data(cell.settings, is_quiet=is_quiet)
-            given_k(opened[reading][0], cell.settings)
+        opened = open_all(cells, is_quiet=is_quiet)
         for number, cell in enumerate(cells, start=1):
             try:
                 _do(
@@ -157,6 +156,23 @@ def do_grid(cells: Sequence[Cell], *, cache: Path | None, is_quiet: bool) -> Don
     if not done.runs:
         raise done.failures[0][1]
     return done
+
+
+def open_all(cells: Sequence[Cell], *, is_quiet: bool) -> dict[ReadingConfig, Opened]:
+    """Return the data of all runs that are not done yet.
+
+    Raises:
+        UserError: the data or a number of categories cannot be used.
+    """
+    opened: dict[ReadingConfig, Opened] = {}
+    for cell in cells:
+        reading = cell.settings.reading
+        if cell.is_complete:
+            continue
+        if reading not in opened:
+            opened[reading] = open_data(cell.settings, is_quiet=is_quiet)
+        given_k(opened[reading][0], cell.settings)
+    return opened
 
 
 def _do(cell: Cell, opened: Opened | None, *, prefix: str, cache: Path, is_quiet: bool) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from nngcd.bench.comparison import Row
 from nngcd.bench.grid import Cell, make_grid
 from nngcd.bench.tuning import (
+    OF_THE_MINIATURE,
     Choice,
     choose,
     in_miniature,
@@ -19,6 +20,8 @@ from nngcd.bench.tuning import (
 )
 from nngcd.cli import grid
 from nngcd.cli.display import say, say_json
+from nngcd.core.config import flatten
+from nngcd.core.errors import ConfigError
 from nngcd.core.files import write_yaml
 
 
@@ -27,13 +30,18 @@ def tune(asked: grid.Asked, methods: Sequence[str], candidates: Path | None, *, 
 
     The seeds are the folds of hidden classes, and those of the real task.
     """
+    for name in OF_THE_MINIATURE & set(flatten(asked.shared)):
+        raise ConfigError(name, flatten(asked.shared)[name], "is what this study decides; leave it out")
     names = None if asked.values is None else grid.names_of(asked.values, "--values")
     offered = read_candidates(candidates)
     if candidates is None and names is None:
         offered = possible_in(asked.shared["effort"], offered)
-    told_by = f"--candidates {candidates}" if candidates else "--candidates"
+    told_by = f"--candidates {candidates}" if candidates else "our candidates (yours: --candidates FILE)"
     variants = tuning_variants(methods, offered, names, told_by=told_by)
     real_cells = make_grid(variants, asked.seeds, asked.shared, asked.out / "real", is_smoke=asked.is_smoke)
+    if is_final:
+        # A K that cannot be there is told now, not after all runs on hidden classes.
+        grid.open_all(real_cells, is_quiet=True)
     cells = [cell for real in real_cells for cell in _miniature(asked, real)]
     cache = asked.cache or asked.out.parent / ".nngcd-cache"
     hidden = grid.do_grid(cells, cache=cache, is_quiet=asked.is_quiet)

@@ -17,7 +17,7 @@ from nngcd.clustering.k_by_hold_out import by_hold_out
 from nngcd.clustering.k_by_pairs import by_pairs
 from nngcd.clustering.k_by_silhouette import by_silhouette
 from nngcd.clustering.k_scores import KEstimate, Progress, Task, numbered, only_pairs
-from nngcd.clustering.points import Rows, as_labels, as_rows, check_directions
+from nngcd.clustering.points import Rows, as_labels, as_rows, check_directions, check_whole
 from nngcd.core.errors import ConfigError, did_you_mean
 from nngcd.core.seeds import numpy_generator
 
@@ -70,7 +70,8 @@ def estimate_k(
         images = "one image is" if task.n_images == 1 else f"{task.n_images} images are"
         classes = "class" if task.last == 1 else "classes"
         few = f"{images} too few to look for more than {task.last} {classes}; give K if you know it"
-        only = "the range holds one number only" if task.is_range_given else few
+        narrow = f"the range leaves one number only; labelled classes: {task.n_old}, images: {task.n_images}"
+        only = narrow if task.is_range_given else few
         return KEstimate(task.first, task.first, task.first, ((task.first, 1.0),), "given", "low", only, False)
     estimate, most = _estimate(task, method, n_paired), len(task.class_n) // 2
     while not task.is_range_given and estimate.k == task.last < most:
@@ -93,13 +94,14 @@ def checked_method(name: str) -> Method:
         if method == name:
             return typing.cast(Method, method)
     names = typing.get_args(Method)
-    raise ConfigError("method", name, f"must be one of {', '.join(names)}.{did_you_mean(name, names)}")
+    raise ConfigError("method", name, f"must be one of {', '.join(names)}.{did_you_mean(str(name), names)}")
 
 
 def _task(
     features_nd: Rows, labels_n: Rows, k_range: tuple[int, int] | None, seed: int, progress: Progress | None
 ) -> Task:
     """Return what is known, checked, with at most MAX_ROWS images."""
+    check_whole(seed=seed)
     row_nd = as_rows(features_nd).cpu()
     check_directions(row_nd)
     class_n = numbered(as_labels(labels_n, len(row_nd)).cpu().numpy())

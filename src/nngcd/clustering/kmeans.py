@@ -129,8 +129,8 @@ def given_centres(points: Points, centres: Rows, n_clusters: int) -> Tensor:
     try:
         centres_kd = as_rows(centres).to(points.x_nd)
     except DataError as error:
-        what = f"must be the name of a start or centres of shape {shape}; {error}"
-        raise ConfigError("init", centres, what) from None
+        given = getattr(centres, "shape", type(centres).__name__)
+        raise ConfigError("init", given, f"must be the name of a start or centres of shape {shape}; {error}") from None
     if centres_kd.shape != shape:
         raise ConfigError("init", tuple(centres_kd.shape), f"must be {shape}: clusters, features")
     is_bad_k = ~torch.isfinite(centres_kd).all(1)

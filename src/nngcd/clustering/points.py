@@ -137,11 +137,17 @@ def _cannot_be_squared(value_nd: Tensor, where: str) -> DataError:
 
 
 def as_rows(values: Rows) -> Tensor:
-    """Return a non-empty table as float32 or float64, without a copy where possible; else raise `DataError`."""
+    """Return a non-empty table as float32 or float64, without a copy where possible; else raise `DataError`.
+
+    Numbers that float32 could round, whole ones of 32 or 64 bits and those of lists, become float64.
+    """
     row_nd = _as_real(values, "features", "float32 or float64")
     if row_nd.ndim != 2 or not row_nd.numel():
         raise DataError(f"features must be a non-empty table (rows, features), got shape {tuple(row_nd.shape)}")
-    return row_nd if row_nd.dtype in (torch.float32, torch.float64) else row_nd.float()
+    if row_nd.dtype in (torch.float32, torch.float64):
+        return row_nd
+    is_wide = not row_nd.is_floating_point() and row_nd.element_size() >= 4
+    return row_nd.double() if is_wide else row_nd.float()
 
 
 def as_labels(values: Rows, n_rows: int) -> Tensor:
@@ -178,7 +184,7 @@ def as_tensor(values: Rows, name: str, wanted: str) -> Tensor:
 
 def _as_array(values: Rows) -> Rows:
     """Return what can be made an array as one that torch can read."""
-    if isinstance(values, Tensor) or not hasattr(values, "__array__"):
+    if isinstance(values, Tensor) or not (hasattr(values, "__array__") or isinstance(values, list | tuple)):
         return values
     array = np.asarray(values)
     if not array.dtype.isnative:  # torch knows only this machine's order of bytes

@@ -70,13 +70,19 @@ def to_values(settings: Any) -> Values:  # noqa: ANN401 (any dataclass instance;
 
 
 def merge(*layers: Mapping[str, Any]) -> Values:
-    """Return the layers laid over each other, later ones winning, groups merged name by name."""
+    """Return the layers laid over each other, later ones winning, groups merged name by name.
+
+    Raises:
+        ConfigError: a value where another layer has a group, which would be lost in silence.
+    """
     merged: Values = {}
     for layer in layers:
         for name, value in layer.items():
             below = merged.get(name)
             if isinstance(value, Mapping) and isinstance(below, Mapping):
                 merged[name] = merge(below, value)
+            elif isinstance(value, Mapping) and below is not None:
+                raise ConfigError(name, below, f"is a group of settings; {', '.join(value)} and others are in it")
             else:
                 merged[name] = value
     return merged
