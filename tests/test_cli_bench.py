@@ -188,7 +188,7 @@ def test_a_sweep_of_the_number_of_categories(nngcd, out, cache, monkeypatch):
         (["study", "mu", "digits", "--set", "seed=4"], 2, "is said by --seeds; leave it out"),
         (["study", "tune", "digits", "--set", "reading.fold=1"], 2, "is what this study decides"),
         (["study", "ablation", "digits", "--set", "loss=3"], 2, "loss = 3: is a group of settings"),
-        (["study", "gamma", "digits", "--values", "[1,2]"], 2, "--values = '[1': give numbers or names"),
+        (["study", "gamma", "digits", "--values", "[1,2]"], 2, "--values = '[1,2]': give numbers or names"),
         (["study", "pretraining", "digits", "--values", "efficientnet_lite0,nope"], 2, "no backbone 'nope'"),
         (["study", "tune", "digits", "--k", "3", "--final"], 2, "5 categories are labelled"),
         (["study", "tune", "digits", "--method", "kmeans"], 2, "our candidates (yours: --candidates FILE), matched"),

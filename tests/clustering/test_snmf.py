@@ -260,3 +260,8 @@ def test_the_indicator_of_what_is_no_cluster_is_refused(labels):
 def test_more_clusters_than_points_are_refused():
     with pytest.raises(ConfigError, match="n_clusters"):
         kernel_kmeans(torch.eye(3), 4, generator=seeded())
+
+
+def test_an_affinity_that_is_a_part_of_a_graph_is_taken_out_of_it():
+    affinity = torch.eye(3, requires_grad=True)
+    assert not solve_snmf(affinity, 2, generator=torch.Generator().manual_seed(0)).h_nk.requires_grad

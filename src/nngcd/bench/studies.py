@@ -115,7 +115,10 @@ def chosen_values(sweep: Sweep, text: str | None, *, n_old: int = 0, n_classes: 
         ConfigError: there is no value, or it cannot be read.
     """
     if text is not None:
-        values = tuple(_value(part) for part in text.split(",") if part.strip())
+        try:
+            values = tuple(_value(part) for part in text.split(",") if part.strip())
+        except ConfigError:
+            values = ()
         if not values or any(not isinstance(value, int | float | str) or isinstance(value, bool) for value in values):
             raise ConfigError("--values", text, "give numbers or names, for example 0.1,0.5")
         return tuple(dict.fromkeys(values))
@@ -127,10 +130,7 @@ def chosen_values(sweep: Sweep, text: str | None, *, n_old: int = 0, n_classes: 
 
 
 def _value(text: str) -> Any:  # noqa: ANN401 (a number or a name)
-    try:
-        value = parse_assignments([f"value={text}"])["value"]
-    except ConfigError:
-        raise ConfigError("--values", text, "give numbers or names, for example 0.1,0.5") from None
+    value = parse_assignments([f"value={text}"])["value"]
     try:
         # YAML takes 1e-5 for a name.
         return float(value) if isinstance(value, str) else value

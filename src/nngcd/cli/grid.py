@@ -27,6 +27,7 @@ from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.figures.page import FORMATS, Page, plain_style
 from nngcd.settings import resolve
 
+OpenedData = dict[ReadingConfig, Opened]
 DPI = 150
 OF_THE_USER = ("folder", "manifest", "arrays")
 """Forms of data that bring no truth."""
@@ -126,10 +127,11 @@ def numbers_of_classes(values: Values, *, is_quiet: bool) -> tuple[int, int | No
     return split.n_old, split.n_classes
 
 
-def do_grid(cells: Sequence[Cell], *, cache: Path | None, is_quiet: bool) -> Done:
+def do_grid(cells: Sequence[Cell], *, cache: Path | None, is_quiet: bool, opened: OpenedData | None = None) -> Done:
     """Do every run of the grid that is not done yet; one that fails does not stop the others.
 
-    Views are kept beside the folder of the grid by default, where other grids of the same data find them.
+    Views are kept beside the folder of the grid by default, where other grids of the same data find them. Data that are
+    not `opened` already are opened first.
 
     Raises:
         UserError: the data, a number of categories or a run folder cannot be used; or no run came to its end.
@@ -138,7 +140,7 @@ def do_grid(cells: Sequence[Cell], *, cache: Path | None, is_quiet: bool) -> Don
     cache = cache or cells[0].path.parent.parent / ".nngcd-cache"
     # What is odd about the data is so in every run.
     with each_note_once():
-        opened = open_all(cells, is_quiet=is_quiet)
+        opened = open_all(cells, is_quiet=is_quiet) if opened is None else opened
         for number, cell in enumerate(cells, start=1):
             try:
                 _do(
@@ -158,13 +160,13 @@ def do_grid(cells: Sequence[Cell], *, cache: Path | None, is_quiet: bool) -> Don
     return done
 
 
-def open_all(cells: Sequence[Cell], *, is_quiet: bool) -> dict[ReadingConfig, Opened]:
+def open_all(cells: Sequence[Cell], *, is_quiet: bool) -> OpenedData:
     """Return the data of all runs that are not done yet.
 
     Raises:
         UserError: the data or a number of categories cannot be used.
     """
-    opened: dict[ReadingConfig, Opened] = {}
+    opened: OpenedData = {}
     for cell in cells:
         reading = cell.settings.reading
         if cell.is_complete:

@@ -30,7 +30,7 @@ def tune(asked: grid.Asked, methods: Sequence[str], candidates: Path | None, *, 
 
     The seeds are the folds of hidden classes, and those of the real task.
     """
-    for name in OF_THE_MINIATURE & set(flatten(asked.shared)):
+    for name in sorted(OF_THE_MINIATURE & set(flatten(asked.shared))):
         raise ConfigError(name, flatten(asked.shared)[name], "is what this study decides; leave it out")
     names = None if asked.values is None else grid.names_of(asked.values, "--values")
     offered = read_candidates(candidates)
@@ -39,9 +39,8 @@ def tune(asked: grid.Asked, methods: Sequence[str], candidates: Path | None, *, 
     told_by = f"--candidates {candidates}" if candidates else "our candidates (yours: --candidates FILE)"
     variants = tuning_variants(methods, offered, names, told_by=told_by)
     real_cells = make_grid(variants, asked.seeds, asked.shared, asked.out / "real", is_smoke=asked.is_smoke)
-    if is_final:
-        # A K that cannot be there is told now, not after all runs on hidden classes.
-        grid.open_all(real_cells, is_quiet=True)
+    # A K that cannot be there is told now, not after all runs on hidden classes.
+    opened = grid.open_all(real_cells, is_quiet=asked.is_quiet) if is_final else {}
     cells = [cell for real in real_cells for cell in _miniature(asked, real)]
     cache = asked.cache or asked.out.parent / ".nngcd-cache"
     hidden = grid.do_grid(cells, cache=cache, is_quiet=asked.is_quiet)
@@ -51,7 +50,9 @@ def tune(asked: grid.Asked, methods: Sequence[str], candidates: Path | None, *, 
     for path, choice in zip(files, choices, strict=True):
         write_yaml(path, dict(choice.settings))
 
-    real = grid.do_grid(real_cells, cache=cache, is_quiet=asked.is_quiet) if is_final else grid.Done([], [])
+    real = grid.Done([], [])
+    if is_final:
+        real = grid.do_grid(real_cells, cache=cache, is_quiet=asked.is_quiet, opened=opened)
     report = tuning_report(asked.dataset, proxy, _rows(real), choices, tuning_protocol(hidden.summaries))
     report = grid.marked(report) if asked.is_smoke else report
     done = grid.Done([*hidden.runs, *real.runs], [*hidden.failures, *real.failures])

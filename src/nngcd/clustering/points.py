@@ -177,7 +177,7 @@ def as_tensor(values: Rows, name: str, wanted: str) -> Tensor:
     if np.ma.is_masked(values):
         raise DataError(f"masked {name} cannot be used; leave those rows out or fill them")
     try:
-        return torch.as_tensor(_as_array(values))
+        return torch.as_tensor(_as_array(values)).detach()
     except (TypeError, ValueError, RuntimeError):
         raise _unusable(values, name, wanted) from None
 
@@ -197,7 +197,7 @@ def _as_array(values: Rows) -> Rows:
 
 
 def _as_real(values: Rows, name: str, wanted: str) -> Tensor:
-    tensor = as_tensor(values, name, wanted).detach()
+    tensor = as_tensor(values, name, wanted)
     if tensor.is_complex():
         raise _unusable(values, name, wanted)
     return tensor

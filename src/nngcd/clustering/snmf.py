@@ -160,7 +160,7 @@ def _symmetric(affinity: Rows) -> Tensor:
 
 def _real(values: Rows, name: str) -> Tensor:
     """Return numbers as float32 or float64, whole ones as float64; raise `DataError` for what is none."""
-    tensor = as_tensor(values, name, "float32 or float64").detach()
+    tensor = as_tensor(values, name, "float32 or float64")
     if tensor.is_complex():
         raise DataError(f"{name} must hold real numbers, got {str(tensor.dtype).removeprefix('torch.')}")
     if not tensor.is_floating_point():

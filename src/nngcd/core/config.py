@@ -73,7 +73,7 @@ def merge(*layers: Mapping[str, Any]) -> Values:
     """Return the layers laid over each other, later ones winning, groups merged name by name.
 
     Raises:
-        ConfigError: a value where another layer has a group, which would be lost in silence.
+        ConfigError: a group would be laid over a value, which would be lost in silence.
     """
     merged: Values = {}
     for layer in layers:
