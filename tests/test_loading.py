@@ -41,32 +41,38 @@ def labels_with(n_labelled, n_unlabelled):
 def test_half_of_the_draws_are_labelled():
     labels = labels_with(1_000, 9_000)
     drawn = balanced_batches(labels, 128, torch_generator(0, "sampler"))
-    assert drawn.shape == (10_000 // 128, 128)
-    assert (labels[drawn.numpy()] >= 0).mean() == pytest.approx(0.5, abs=0.02)
+    assert [len(image_b) for image_b in drawn] == [128] * (10_000 // 128)
+    assert (labels[torch.cat(drawn).numpy()] >= 0).mean() == pytest.approx(0.5, abs=0.02)
 
 
 def test_the_draws_are_those_of_the_public_code():
     labels = labels_with(3, 7)
     weights = [1.0] * 3 + [3 / 7] * 7
     sampler = torch.utils.data.WeightedRandomSampler(weights, num_samples=10, generator=torch_generator(0, "sampler"))
-    assert balanced_batches(labels, 4, torch_generator(0, "sampler")).flatten().tolist() == list(sampler)[:8]
+    expected = list(sampler)
+    drawn = balanced_batches(labels, 4, torch_generator(0, "sampler"))
+    assert torch.cat(drawn).tolist() == expected[:8]
+    with_last = balanced_batches(labels, 4, torch_generator(0, "sampler"), drop_last=False)
+    assert [image_b.tolist() for image_b in with_last] == [expected[:4], expected[4:8], expected[8:]]
 
 
 @pytest.mark.parametrize(("n_labelled", "n_unlabelled"), [(4_000, 0), (0, 4_000)])
 def test_all_or_none_labelled_draws_uniformly(n_labelled, n_unlabelled):
-    drawn = balanced_batches(labels_with(n_labelled, n_unlabelled), 100, torch_generator(1))
-    assert drawn.shape == (40, 100)
+    drawn = torch.cat(balanced_batches(labels_with(n_labelled, n_unlabelled), 100, torch_generator(1)))
+    assert len(drawn) == 4_000
     # Drawing n of n with replacement meets 1 - 1/e of them.
     assert len(drawn.unique()) / 4_000 == pytest.approx(1 - np.exp(-1), abs=0.03)
 
 
 def test_fewer_images_than_a_batch_make_one_batch():
-    assert balanced_batches(labels_with(2, 3), 128, torch_generator(0)).shape == (1, 5)
+    assert [len(image_b) for image_b in balanced_batches(labels_with(2, 3), 128, torch_generator(0))] == [5]
 
 
 def test_batches_repeat_with_the_generator_and_differ_between_epochs():
     labels = labels_with(20, 20)
-    first, again, other = (balanced_batches(labels, 8, torch_generator(0, "sampler", epoch)) for epoch in (1, 1, 2))
+    first, again, other = (
+        torch.cat(balanced_batches(labels, 8, torch_generator(0, "sampler", epoch))) for epoch in (1, 1, 2)
+    )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
@@ -105,13 +111,12 @@ def test_the_loader_keeps_the_order_and_the_last_partial_batch():
 
 
 def test_the_loader_takes_ready_batches():
-    rows = torch.tensor([[1, 2, 3], [3, 2, 1]])
-    first, second = view_loader(dataset(), rows)
+    first, second = view_loader(dataset(), [torch.tensor([1, 2, 3]), torch.tensor([3, 2, 1])])
     assert torch.equal(first, second.flip(0))
 
 
 def test_worker_processes_change_nothing():
-    rows = torch.arange(8).view(4, 2)
+    rows = torch.arange(8).split(2)
     alone = torch.stack(list(view_loader(dataset(), rows)))
     assert torch.equal(alone, torch.stack(list(view_loader(dataset(), rows, n_workers=2))))
 

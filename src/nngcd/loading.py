@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -18,32 +18,46 @@ from nngcd.views import Preprocessing, distorted
 _FULL_NAME = f"{DataError.__module__}.{DataError.__qualname__}"
 
 
-def balanced_batches(labels: NDArray[np.int64], batch_size: int, generator: torch.Generator) -> Tensor:
-    """Return (n_batches, batch_size) image indices of one epoch, half of them labelled on average.
+def balanced_batches(
+    labels: NDArray[np.int64], batch_size: int, generator: torch.Generator, *, drop_last: bool = True
+) -> tuple[Tensor, ...]:
+    """Return the images of each batch of an epoch, half of them labelled on average.
 
     As in the public GCD code (`WeightedRandomSampler`): N draws with replacement, weight 1 for a labelled image and
-    n_labelled / n_unlabelled for an unlabelled one, the last partial batch dropped. If all images or none are labelled,
-    every image has the same weight. With fewer images than `batch_size` the N draws make one small batch.
+    n_labelled / n_unlabelled for an unlabelled one. If all images or none are labelled, every image has the same
+    weight.
 
     Args:
         labels: (N,) class of each image, or `UNLABELLED`.
         batch_size: images per batch.
         generator: the only source of randomness.
+        drop_last: whether a last batch of fewer images is left out.
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    n_labelled = int((labels != UNLABELLED).sum())
+    n_unlabelled = len(labels) - n_labelled
+    weight = n_labelled / n_unlabelled if n_labelled and n_unlabelled else 1.0
+    drawn = weighted_draws(labels, len(labels), generator, unlabelled_weight=weight)
+    return batches_of(drawn, batch_size, drop_last=drop_last)
+
+
+def weighted_draws(
+    labels: NDArray[np.int64], n_draws: int, generator: torch.Generator, *, unlabelled_weight: float
+) -> Tensor:
+    """Return images drawn with replacement, a labelled one with weight 1."""
     if len(labels) == 0:
         raise ValueError("there are no images to draw batches from")
-    is_labelled = torch.as_tensor(labels) != UNLABELLED
-    n_labelled = int(is_labelled.sum())
-    n_unlabelled = len(labels) - n_labelled
     weights = torch.ones(len(labels), dtype=torch.float64)
-    if n_labelled and n_unlabelled:
-        weights[~is_labelled] = n_labelled / n_unlabelled
-    drawn = torch.multinomial(weights, len(labels), replacement=True, generator=generator)
-    batch_size = min(batch_size, len(labels))
-    n_batches = len(labels) // batch_size
-    return drawn[: n_batches * batch_size].view(n_batches, batch_size)
+    weights[torch.as_tensor(labels) == UNLABELLED] = unlabelled_weight
+    return torch.multinomial(weights, n_draws, replacement=True, generator=generator)
+
+
+def batches_of(drawn: Tensor, batch_size: int, *, drop_last: bool = True) -> tuple[Tensor, ...]:
+    """Return draws cut into batches; fewer than `batch_size` make one small batch."""
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    batches = torch.split(drawn, batch_size)
+    is_whole = not drop_last or len(batches) == 1 or len(batches[-1]) == batch_size
+    return batches if is_whole else batches[:-1]
 
 
 class ViewDataset(Dataset[Tensor]):
@@ -96,17 +110,19 @@ class ViewDataset(Dataset[Tensor]):
         return torch.stack(views)
 
 
-def view_loader(dataset: ViewDataset, order: Tensor, *, batch_size: int = 64, n_workers: int = 0) -> Iterator[Tensor]:
+def view_loader(
+    dataset: ViewDataset, order: Tensor | Sequence[Tensor], *, batch_size: int = 64, n_workers: int = 0
+) -> Iterator[Tensor]:
     """Yield uint8 (B, V, 3, H, W) in the given order.
 
     Args:
         dataset: what to read.
-        order: image indices, either (n,), cut into batches of `batch_size` with the last one possibly smaller, or
-            (n_batches, batch_size), one row per batch.
-        batch_size: images per batch where `order` has one axis.
+        order: image indices, either one tensor, cut into batches of `batch_size` with the last one possibly smaller, or
+            one tensor per batch.
+        batch_size: images per batch where `order` is one tensor.
         n_workers: processes that read images; 0 reads in this one. The result is the same.
     """
-    batches = torch.split(order, batch_size) if order.ndim == 1 else order
+    batches = torch.split(order, batch_size) if isinstance(order, Tensor) else order
     loader = DataLoader(
         dataset,
         batch_sampler=[batch.tolist() for batch in batches],

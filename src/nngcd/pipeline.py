@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import shutil
 import time
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -24,7 +25,7 @@ from nngcd.core.seeds import derive
 from nngcd.datasets.split import Split, Truth
 from nngcd.job import Job, centre_view_features, kept_views, prepare
 from nngcd.losses.sparse import warn_if_unbounded
-from nngcd.methods.contract import Overview
+from nngcd.methods.contract import BaseMethod, Overview
 from nngcd.results import Fitted, name_clusters, with_decisions
 from nngcd.settings import Settings
 from nngcd.training.bank import Bank, MemoryBank
@@ -103,11 +104,11 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
     if job.start:
         job.start.load_method(model.method)
     if model.method.trains:
-        source, learner = _source(job, bank), _learner(model, settings)
+        source, learner = _source(job, bank, model.method), _learner(model, settings)
         if learner.resting_epochs > (epochs_done(run.checkpoint) if run else 0):
             assert bank is not None, "Settings refuses resting epochs with views that are drawn online"
             rested = rested_views(job.backbone, bank, len(split), progress)
-            source = RestingFirst(_source(job, rested), source, learner.resting_epochs)
+            source = RestingFirst(_source(job, rested, model.method), source, learner.resting_epochs)
         train(learner, source, settings.training, overview=overview, fabric=job.fabric, run=run, progress=progress)
 
     last = overview(settings.training.epochs, progress)
@@ -153,15 +154,16 @@ def _learner(model: Model, settings: Settings) -> Learner:
     return Learner(model.backbone.tail, model.method, tail_learning_rate=rate, resting_epochs=resting)
 
 
-def _source(job: Job, bank: Bank | None) -> Source:
+def _source(job: Job, bank: Bank | None, method: BaseMethod) -> Source:
     split, settings = job.split, job.settings
     recipe, batch_size, seed = settings.views.recipe, settings.training.batch_size, settings.seed
+    draw = partial(method.draw, drop_last=settings.training.drop_last)
     if bank is not None:
-        return BankViews(bank, split.labels, recipe, batch_size=batch_size, seed=seed)
+        return BankViews(bank, split.labels, recipe, batch_size=batch_size, seed=seed, draw=draw)
     assert split.images is not None
     return OnlineViews(
         split.images, split.labels, job.backbone, recipe, batch_size=batch_size, seed=seed,
-        may_flip=split.may_flip, n_workers=choose_workers(settings.workers),
+        may_flip=split.may_flip, n_workers=choose_workers(settings.workers), draw=draw,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from nngcd.methods.contract import Batch, Moment, Task
 from nngcd.settings import resolve
 from nngcd.training.learner import Learner
 from nngcd.training.loop import Config as TrainingConfig
-from nngcd.training.loop import _parameter_groups
+from nngcd.training.loop import _groups, _optimiser
 from nngcd.views import Preprocessing
 
 SMALL_HEAD = {"n_hidden": 12, "n_projection": 8}
@@ -95,8 +95,8 @@ def test_two_prompted_views_then_one_crop_without_and_with_the_prompt(hidden_vb)
 @pytest.mark.parametrize("effort", ["quick", "normal"])
 def test_what_learns_in_each_phase(hidden_vb, effort):
     learner = learner_of(make(simgcd_share=0.5, phase_steps=2), effort=effort)
-    groups = _parameter_groups(learner, TrainingConfig(weight_decay=0.01))
-    optimiser = torch.optim.SGD(groups, 0.1, momentum=0.9, fused=True)
+    config = TrainingConfig(weight_decay=0.01, learning_rate=0.1)
+    optimiser = _optimiser(_groups(learner, config), config)
     prompt = {"tail.network.prompt.values"}
     tail = {name for name, _ in learner.named_parameters() if name.startswith("tail.network.tail")}
     model = tail | {name for name, _ in learner.named_parameters() if name.startswith("method.")}

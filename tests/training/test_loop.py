@@ -15,7 +15,7 @@ from nngcd.methods import nngcd
 from nngcd.methods.contract import BaseMethod, Moment, Overview, Task
 from nngcd.training.bank import MemoryBank
 from nngcd.training.learner import Learner
-from nngcd.training.loop import Config, _parameter_groups, train
+from nngcd.training.loop import Config, _groups, train
 from nngcd.training.sources import BankViews
 
 
@@ -95,19 +95,33 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_state(source, tmp_pa
     assert run.checkpoint.read_bytes() == kept
 
 
-def test_only_matrices_decay_and_the_tail_has_its_own_rate():
+@pytest.mark.parametrize("decay", ["matrices", "all"])
+def test_what_decays_and_that_the_tail_has_its_own_rate(decay):
     learner = make_learner(sparse_weight=0.0)
     learner.tail_learning_rate = 0.1
-    groups = _parameter_groups(learner, Config(weight_decay=0.5))
+    groups = _groups(learner, Config(weight_decay=0.5, decay=decay))
     for group in groups:
-        is_matrix = group["weight_decay"] == 0.5
-        assert all((p.ndim >= 2) == is_matrix for p in group["params"])
+        assert all(group.weight_decay == (0.5 if p.ndim >= 2 or decay == "all" else 0) for p in group.parameters)
     tail = {id(p) for p in learner.tail.parameters()}
     for group in groups:
-        assert {id(p) in tail for p in group["params"]} == {group["rate"] == 0.1}
+        assert {id(p) in tail for p in group.parameters} == {group.rate == 0.1}
     trained = {id(p) for p in learner.parameters() if p.requires_grad}
-    assert {id(p) for group in groups for p in group["params"]} == trained
+    assert {id(p) for group in groups for p in group.parameters} == trained
+    assert {p.ndim for group in groups for p in group.parameters} == {1, 2}
     assert id(learner.method.teacher.weight) not in trained
+
+
+def test_tail_and_heads_may_end_at_different_fractions_of_their_rates():
+    """CiPR's code: 0.01 and 0.1 both fall to 1e-4."""
+    learner = make_learner()
+    learner.tail_learning_rate = 0.1
+    tail = {id(p) for p in learner.tail.parameters()}
+    groups = _groups(learner, Config(final_learning_rate=0.001, tail_final_learning_rate=0.01))
+    starts = {id(group.parameters[0]) in tail: group.learning_rate(0, 200, 0.1) for group in groups}
+    assert starts == {True: pytest.approx(0.01), False: pytest.approx(0.1)}
+    assert [group.learning_rate(200, 200, 0.1) for group in groups] == pytest.approx([1e-4] * len(groups))
+    same = _groups(learner, Config(final_learning_rate=0.001))
+    assert {group.end for group in same} == {0.001}
 
 
 @pytest.mark.parametrize(
@@ -223,7 +237,7 @@ def test_a_method_may_look_have_stages_and_be_taught_by_an_averaged_tail(source,
     assert rates[2] > rates[3] > rates[5]
     assert not torch.equal(learner.teacher_tail.weight, before)
     assert torch.equal(learner.tail.weight, learner.teacher_tail.weight), "the average is what training leaves"
-    trained = {id(p) for group in _parameter_groups(learner, Config()) for p in group["params"]}
+    trained = {id(p) for group in _groups(learner, Config()) for p in group.parameters}
     assert not trained & {id(p) for p in learner.teacher_tail.parameters()}
 
 

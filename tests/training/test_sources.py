@@ -70,8 +70,33 @@ def test_online_views_pass_through_the_trunk(rng, labels, recipe):
 
 
 def test_times_before_counts_how_often_a_number_has_come_already():
-    drawn = torch.tensor([[3, 1, 3], [0, 3, 1]])
-    assert times_before(drawn).tolist() == [[0, 0, 1], [0, 2, 1]]
+    assert times_before(torch.tensor([3, 1, 3, 0, 3, 1])).tolist() == [0, 0, 1, 0, 2, 1]
+
+
+@pytest.mark.parametrize("kind", ["bank", "online"])
+def test_a_method_chooses_the_images_of_each_batch_which_need_not_be_of_one_size(rng, labels, kind):
+    chosen = [torch.arange(7), torch.tensor([3, 3, 9])]
+    sizes = []
+
+    def draw(labels_n, batch_size, generator):
+        sizes.append((len(labels_n), batch_size))
+        return chosen
+
+    if kind == "bank":
+        source = BankViews(numbered_views(2), labels, "two-random", batch_size=20, seed=0, draw=draw)
+    else:
+        images = ImageArrays(rng.integers(0, 255, size=(N_IMAGES, 48, 48, 3)).astype(np.uint8))
+        backbone = load_backbone("resnet18", pretrained=False, image_size=32)
+        source = OnlineViews(
+            images, labels, backbone, "two-random", batch_size=20, seed=0, may_flip=True, n_workers=0, draw=draw
+        )
+    assert not sizes, "a method may know its batches only after it has looked"
+    batches = list(source.batches(0))
+    assert [batch.image_b.tolist() for batch in batches] == [image_b.tolist() for image_b in chosen]
+    assert [batch.n_images for batch in batches] == [7, 3]
+    assert [batch.hidden_vb.shape[:2] for batch in batches] == [(2, 7), (2, 3)]
+    assert source.n_batches == 2
+    assert set(sizes) == {(N_IMAGES, 20)}
 
 
 def test_an_image_that_is_drawn_again_in_an_epoch_shows_other_views(rng):

@@ -131,14 +131,15 @@ def test_an_adapter_behind_a_trained_tail_learns_as_fast_as_the_heads():
     cut = dataclasses.replace(feature_backbone(6), split=lambda _: (nn.Identity(), nn.Linear(6, 6)))
     method = torch.nn.Module()
     method.averages_tail, method.head = False, nn.Linear(4, 2)
-    (stage, slow), (adapter, fast), (heads, full) = Learner(
+    (stage, slow, of_stage), (adapter, fast, of_adapter), (heads, full, of_heads) = Learner(
         whitened(cut, 4).tail, method, tail_learning_rate=0.1
-    ).rates()
+    ).parts()
+    assert (of_stage, of_adapter, of_heads) == (True, False, False)
     assert [tuple(p.shape) for p in (*stage, *adapter, *heads)] == [(6, 6), (6,), (4, 4), (4,), (2, 4), (2,)]
     assert (slow, fast, full) == (0.1, 1.0, 1.0)
     # Where it is all that is trained, the rate of the tail is its own.
-    (stage, _), (adapter, rate), _ = Learner(feature_backbone(6).tail, method, tail_learning_rate=0.5).rates()
-    assert (len(stage), len(adapter), rate) == (0, 2, 0.5)
+    stage, adapter, _ = Learner(feature_backbone(6).tail, method, tail_learning_rate=0.5).parts()
+    assert (len(stage.parameters), len(adapter.parameters), adapter.rate, adapter.is_tail) == (0, 2, 0.5, True)
 
 
 def test_fewer_than_one_direction_are_refused():

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nngcd.backbones.backbone import Backbone
+from nngcd.loading import balanced_batches
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,6 +110,12 @@ class BaseMethod(nn.Module):
 
     def look(self, overview: Overview) -> None:
         """See all images between epochs, for example to place prototypes or to group them. Default: nothing."""
+
+    def draw(
+        self, labels: NDArray[np.int64], batch_size: int, generator: torch.Generator, *, drop_last: bool = True
+    ) -> Sequence[Tensor]:
+        """Return the images of each batch of an epoch, all epochs having as many. Default: half of them labelled."""
+        return balanced_batches(labels, batch_size, generator, drop_last=drop_last)
 
     def arrange(self, hidden_vb: Tensor, moment: Moment) -> Tensor:
         """Return the hidden states (V, B, ...) that the tail is given in training. Default: all views as they come."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,15 @@ from torch.utils.checkpoint import checkpoint
 from nngcd.backbones.backbone import adapter_of, small_batches
 from nngcd.core import processes
 from nngcd.methods.contract import BaseMethod, Batch, Moment
+
+
+class Part(NamedTuple):
+    """Parameters that learn alike."""
+
+    parameters: list[nn.Parameter]
+    rate: float
+    """Their fraction of the learning rate."""
+    is_tail: bool
 
 
 class Learner(nn.Module):
@@ -30,15 +40,18 @@ class Learner(nn.Module):
         self.method = method
         self.teacher_tail = deepcopy(tail).requires_grad_(False) if method.averages_tail else None
 
-    def rates(self) -> list[tuple[list[nn.Parameter], float]]:
-        """Return what is trained, with the fraction of the learning rate it has.
+    def parts(self) -> list[Part]:
+        """Return what is trained: tail and heads.
 
         An adapter that follows a trained stage is no part of the network: it learns as fast as the heads.
         """
         adapter, stage = [*adapter_of(self.tail).parameters()], self._stage()
         # In effort quick the adapter is the whole tail, so that a rate of the tail is meant for it.
-        parts = [(stage, self.tail_learning_rate), (adapter, 1.0 if stage else self.tail_learning_rate)]
-        return [*parts, ([*self.method.parameters()], 1.0)]
+        parts = [
+            Part(stage, self.tail_learning_rate, is_tail=True),
+            Part(adapter, 1.0 if stage else self.tail_learning_rate, is_tail=not stage),
+        ]
+        return [*parts, Part([*self.method.parameters()], 1.0, is_tail=False)]
 
     def forward(
         self, hidden_vb: Tensor, labels_b: Tensor, image_b: Tensor, n_images: int, moment: Moment

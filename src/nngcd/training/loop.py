@@ -8,7 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
 from lightning_fabric import Fabric
@@ -46,10 +46,16 @@ class Config:
     before whitened features 0.003)."""
     final_learning_rate: float = 1e-3
     """End of the schedule, as a fraction of its start."""
+    tail_final_learning_rate: float | None = None
+    """The same for the backbone's tail, as a fraction of its own start; when absent, that of the heads."""
     momentum: float = 0.9
     """Momentum of SGD."""
     weight_decay: float = 5e-5
-    """Weight decay of matrices; biases and normalisation gains have none."""
+    """Weight decay of what `decay` names."""
+    decay: Literal["matrices", "all"] = "matrices"
+    """What decays: matrices (SimGCD, NN-GCD), or biases and normalisation gains, too (GCD and what is built on it)."""
+    drop_last: bool = True
+    """Whether an epoch ends before a last batch that would be smaller."""
     pieces: int = 1
     """In how many pieces the tail takes a batch, to save memory; the loss stays that of the whole batch. One process
     doubles it by itself when memory runs out."""
@@ -62,6 +68,7 @@ class Config:
         is_positive = math.isfinite(self.learning_rate) and self.learning_rate > 0
         self._check("learning_rate", is_positive, "must be positive")
         self._check("final_learning_rate", 0 <= self.final_learning_rate <= 1, "must be in [0, 1]")
+        self._check("tail_final_learning_rate", 0 <= (self.tail_final_learning_rate or 0) <= 1, "must be in [0, 1]")
         self._check("momentum", 0 <= self.momentum < 1, "must be in [0, 1)")
         self._check("resting_share", 0 <= self.resting_share < 1, "must be in [0, 1)")
         self._check("tail_learning_rate", (self.tail_learning_rate or 0) >= 0, "must not be negative")
@@ -96,9 +103,8 @@ def train(  # noqa: PLR0913 (who learns, from what, how, seen by whom)
     Raises:
         TrainingError: the loss is no longer finite; the checkpoint of the last whole epoch stays.
     """
-    optimiser = torch.optim.SGD(
-        _parameter_groups(learner, config), config.learning_rate, momentum=config.momentum, fused=True
-    )
+    groups = _groups(learner, config)
+    optimiser = _optimiser(groups, config)
     first = load_checkpoint(run.checkpoint, learner, optimiser) if run else 0
     record = run if processes.is_first() else None
     if record:
@@ -107,7 +113,7 @@ def train(  # noqa: PLR0913 (who learns, from what, how, seen by whom)
     if config.compile:
         learner.tail.compile()
     module, wrapped = fabric.setup(learner, optimiser, move_to_device=True)
-    _LOG.info("training epochs %d to %d, %d batches each", first + 1, config.epochs, source.n_batches)
+    _LOG.info("training epochs %d to %d", first + 1, config.epochs)
     _begin_bar(progress, first, learner, config)
     for epoch in range(first, config.epochs):
         started = time.perf_counter()
@@ -116,7 +122,9 @@ def train(  # noqa: PLR0913 (who learns, from what, how, seen by whom)
             _begin_bar(progress, epoch, learner, config)
         if learner.method.looks_before(epoch, config.epochs):
             learner.method.look(overview(epoch))
-        _set_learning_rate(optimiser, _learning_rate(epoch, learner, config))
+        stage = learner.method.stage(epoch, config.epochs)
+        for group, trained in zip(groups, optimiser.param_groups, strict=True):
+            trained["lr"] = group.learning_rate(epoch - stage.start, len(stage), config.learning_rate)
         means = _train_epoch(module, wrapped, source, epoch, config.epochs, fabric)
         if record:
             record.append_metrics(_metrics_line(epoch, means, optimiser, time.perf_counter() - started))
@@ -194,25 +202,37 @@ def _stop_unless_finite(values: dict[str, float], moment: Moment) -> None:
     )
 
 
-def _parameter_groups(learner: Learner, config: Config) -> list[dict[str, Any]]:
-    """Return four groups: tail or heads, each with its own learning rate, and matrices, which decay, or vectors."""
+class _Group(NamedTuple):
+    """Parameters that the optimiser treats alike."""
+
+    parameters: list[torch.nn.Parameter]
+    weight_decay: float
+    rate: float
+    """Their fraction of the learning rate."""
+    end: float
+    """Where their schedule ends, as a fraction of its start."""
+
+    def learning_rate(self, epoch: int, n_epochs: int, start: float) -> float:
+        return cosine_learning_rate(epoch, n_epochs, start, self.end) * self.rate
+
+
+def _groups(learner: Learner, config: Config) -> list[_Group]:
+    """Return tail and heads, each with its own learning rate, as matrices and as vectors, which may not decay."""
     groups = []
-    for parameters, rate in learner.rates():
-        trained = [p for p in parameters if p.requires_grad]
+    vector_decay = config.weight_decay if config.decay == "all" else 0.0
+    for part in learner.parts():
+        own_end = config.tail_final_learning_rate if part.is_tail else None
+        end = config.final_learning_rate if own_end is None else own_end
+        trained = [p for p in part.parameters if p.requires_grad]
         matrices, vectors = [p for p in trained if p.ndim >= 2], [p for p in trained if p.ndim < 2]
-        groups.append({"params": matrices, "weight_decay": config.weight_decay, "rate": rate})
-        groups.append({"params": vectors, "weight_decay": 0.0, "rate": rate})
-    return [group for group in groups if group["params"]]
+        groups.append(_Group(matrices, config.weight_decay, part.rate, end))
+        groups.append(_Group(vectors, vector_decay, part.rate, end))
+    return [group for group in groups if group.parameters]
 
 
-def _learning_rate(epoch: int, learner: Learner, config: Config) -> float:
-    stage = learner.method.stage(epoch, config.epochs)
-    return cosine_learning_rate(epoch - stage.start, len(stage), config.learning_rate, config.final_learning_rate)
-
-
-def _set_learning_rate(optimiser: torch.optim.Optimizer, learning_rate: float) -> None:
-    for group in optimiser.param_groups:
-        group["lr"] = learning_rate * group["rate"]
+def _optimiser(groups: list[_Group], config: Config) -> torch.optim.SGD:
+    trained = [{"params": group.parameters, "weight_decay": group.weight_decay} for group in groups]
+    return torch.optim.SGD(trained, config.learning_rate, momentum=config.momentum, fused=True)
 
 
 def _metrics_line(

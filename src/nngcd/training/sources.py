@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -45,28 +46,49 @@ class Source(Protocol):
         ...
 
 
-class _Balanced:
-    """Draws each epoch's images, labelled and unlabelled in equal parts."""
+class Draw(Protocol):
+    """Chooses the images of each batch of an epoch, as `BaseMethod.draw` does."""
 
-    def __init__(self, labels: NDArray[np.int64], *, batch_size: int, seed: int) -> None:
+    def __call__(self, labels: NDArray[np.int64], batch_size: int, generator: torch.Generator) -> Sequence[Tensor]:
+        """Return the images of each batch."""
+        ...
+
+
+class _Drawn:
+    """Draws each epoch's images."""
+
+    def __init__(self, labels: NDArray[np.int64], *, batch_size: int, seed: int, draw: Draw) -> None:
         self.labels_n = torch.from_numpy(labels)
         self.batch_size = batch_size
         self.seed = seed
-        self.n_batches = len(self._draw(epoch=0))
+        self.draw = draw
 
-    def _draw(self, epoch: int) -> Tensor:
-        """Return the batches of all processes as (n_batches, B)."""
+    @cached_property
+    def n_batches(self) -> int:
+        """Batches per epoch, which a method may know only once it has looked at the images."""
+        return len(self._draw(epoch=0))
+
+    def _draw(self, epoch: int) -> list[Tensor]:
+        """Return the batches of all processes, each of which needs an image of every batch."""
         generator = torch_generator(self.seed, "sampler", epoch)
-        return balanced_batches(self.labels_n.numpy(), self.batch_size, generator)
+        drawn = self.draw(self.labels_n.numpy(), self.batch_size, generator)
+        return [image_b for image_b in drawn if len(image_b) >= processes.count()]
 
 
-class BankViews(_Balanced):
+class BankViews(_Drawn):
     """Views drawn from a bank, which has a few of every image."""
 
     def __init__(
-        self, bank: Bank, labels: NDArray[np.int64], recipe: views.Recipe, *, batch_size: int, seed: int
+        self,
+        bank: Bank,
+        labels: NDArray[np.int64],
+        recipe: views.Recipe,
+        *,
+        batch_size: int,
+        seed: int,
+        draw: Draw = balanced_batches,
     ) -> None:
-        super().__init__(labels, batch_size=batch_size, seed=seed)
+        super().__init__(labels, batch_size=batch_size, seed=seed, draw=draw)
         self.bank = bank
         self.recipe = recipe
 
@@ -93,16 +115,15 @@ class BankViews(_Balanced):
 
 
 def times_before(drawn: Tensor) -> Tensor:
-    """Return how often each number stands before its place, row after row."""
-    flat = drawn.flatten()
-    order = flat.argsort(stable=True)
-    ranked = flat[order]
-    times = torch.empty_like(flat)
-    times[order] = torch.arange(len(flat)) - torch.searchsorted(ranked, ranked)
-    return times.view_as(drawn)
+    """Return how often each number stands before its place."""
+    order = drawn.argsort(stable=True)
+    ranked = drawn[order]
+    times = torch.empty_like(drawn)
+    times[order] = torch.arange(len(drawn)) - torch.searchsorted(ranked, ranked)
+    return times
 
 
-class OnlineViews(_Balanced):
+class OnlineViews(_Drawn):
     """Views drawn afresh from the images, whenever they are drawn, and passed through the frozen trunk."""
 
     def __init__(  # noqa: PLR0913 (what a batch depends on)
@@ -116,8 +137,9 @@ class OnlineViews(_Balanced):
         seed: int,
         may_flip: bool,
         n_workers: int,
+        draw: Draw = balanced_batches,
     ) -> None:
-        super().__init__(labels, batch_size=batch_size, seed=seed)
+        super().__init__(labels, batch_size=batch_size, seed=seed, draw=draw)
         self.images, self.backbone, self.recipe = images, backbone, recipe
         self.may_flip, self.n_workers = may_flip, n_workers
 
@@ -134,9 +156,14 @@ class OnlineViews(_Balanced):
             purpose=f"train/{epoch}",
         )
         drawn = self._draw(epoch)
-        n_images, own = drawn.shape[1], processes.share(drawn.shape[1])
-        item = (drawn + len(self.images) * times_before(drawn))[:, own]
-        for image_b, views_bv in zip(drawn[:, own], view_loader(dataset, item, n_workers=self.n_workers), strict=True):
+        again = torch.split(times_before(torch.cat(drawn)), [len(image_b) for image_b in drawn])
+        own = [processes.share(len(image_b)) for image_b in drawn]
+        item = [
+            (image_b + len(self.images) * times)[part] for image_b, times, part in zip(drawn, again, own, strict=True)
+        ]
+        for image_b, part, views_bv in zip(
+            drawn, own, view_loader(dataset, item, n_workers=self.n_workers), strict=True
+        ):
             # Item 0 is the centre view: left out when there are two random ones, else the second.
             hidden_vb = run_trunk(self.backbone, views_bv.flip(1)[:, :2].transpose(0, 1))
-            yield Views(hidden_vb, self.labels_n[image_b], image_b, n_images)
+            yield Views(hidden_vb, self.labels_n[image_b[part]], image_b[part], len(image_b))
