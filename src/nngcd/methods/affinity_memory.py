@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,9 @@ class AffinityConfig(gcd.Config):
     """Temperature of the contrast between images that belong together."""
     n_compared: int = 1024
     """Views of the memory that each view is compared with: its positives, the rest drawn from all others."""
+    affinity_form: Literal["printed", "code"] = "printed"
+    """`printed`: each view finds the teacher's other view, and labels are put right before negatives are drawn. `code`:
+    the class token finds the teacher's same view (prompts the other one), and labels count after the draw."""
 
     def __post_init__(self) -> None:
         gcd.Config.__post_init__(self)
@@ -62,16 +65,13 @@ class AffinityMemory(nn.Module):
     def contrast(
         self, z_vbd: Tensor, teacher_vbd: Tensor, labels_b: Tensor, *, features: slice, generator: torch.Generator
     ) -> Tensor:
-        """Return CAL: each view finds the teacher's other view and, in the memory, those it belongs with; 0 at first.
-
-        In the authors' code the class token finds the teacher's same view (prompts the other one, as in the paper), and
-        labels count only after negatives are drawn.
+        """Return CAL: each view finds the teacher's and, in the memory, those it belongs with; 0 at first.
 
         Args:
             z_vbd: features of two views of each image, which learn.
             teacher_vbd: the teacher's features of the same views.
             labels_b: class of each image, -1 for unlabelled images.
-            features: which of the remembered features these are.
+            features: which of the remembered features these are; the first ones are the class token's.
             generator: draws the negatives.
         """
         memory_md, c = self.features_md[:, features], self.config
@@ -82,12 +82,16 @@ class AffinityMemory(nn.Module):
         near_nn = affinities(torch.cat([other_bd, memory_md]), n_neighbours=c.n_neighbours, share=c.affinity_quantile)
         near_bm = near_nn[: len(other_bd), len(other_bd) :]
         is_positive_bm = labelled_first(near_bm, labels_b.repeat(len(z_vbd)), self.labels_m)
+        is_code = c.affinity_form == "code"
+        chosen_bm = near_bm if is_code else is_positive_bm
+        drawn_bm = drawn(~chosen_bm, c.n_compared - chosen_bm.sum(1), generator)
         return affinity_contrast(
             z_vbd.flatten(0, 1),
-            other_bd,
+            teacher_vbd.flatten(0, 1) if is_code and not features.start else other_bd,
             memory_md,
             is_positive_bm=is_positive_bm,
-            is_negative_bm=drawn(~is_positive_bm, c.n_compared - is_positive_bm.sum(1), generator),
+            # What labels take from the chosen is compared, too; of printed ones they take nothing.
+            is_negative_bm=(drawn_bm | chosen_bm) & ~is_positive_bm,
             temperature=c.affinity_temperature,
         )
 
