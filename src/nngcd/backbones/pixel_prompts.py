@@ -16,7 +16,13 @@ USUAL_SIZE, USUAL_PATCH = 224, 16
 
 
 def with_pixel_prompts(
-    backbone: Backbone, *, border: int, deviation: float = 1.0, learning_rate: float, generator: torch.Generator
+    backbone: Backbone,
+    *,
+    border: int,
+    deviation: float = 1.0,
+    learning_rate: float,
+    is_on: bool = False,
+    generator: torch.Generator,
 ) -> Backbone:
     """Return the backbone with a `PixelPrompt` in front.
 
@@ -30,6 +36,7 @@ def with_pixel_prompts(
         deviation: standard deviation of the prompt at the start.
         learning_rate: how many times the heads' learning rate the prompt learns with at 224 pixels. It grows and
             shrinks with the area: of fewer pixels each has a larger part in the features, and its gradient, too.
+        is_on: whether the prompt is added from the start.
         generator: draws the prompt.
     """
     image_size = backbone.preprocessing.image_size
@@ -38,6 +45,7 @@ def with_pixel_prompts(
     # The optimiser takes the prompt for a part of the tail, whose own rate is to make no difference to it.
     rate = learning_rate * zoom**2 / backbone.tail_learning_rate
     prompt = PixelPrompt(n_prompts_hw, deviation=deviation, learning_rate=rate, generator=generator)
+    prompt.is_on.fill_(float(is_on))
 
     def split(network: nn.Module) -> tuple[nn.Module, nn.Module]:
         return PixelsAndShare(), PromptedNetwork(prompt, backbone.trunk.network, backbone.tail)
@@ -74,7 +82,7 @@ class PixelPrompt(nn.Module):
     learning rate (tested). In the same way a pixel with two prompts has one of s^2 twice as large, which starts and
     learns as the sum of the two does. The parameter is a vector, because vectors have no weight decay.
 
-    It is off when made: until training begins with it, features are to be those of the image alone.
+    It is off when made: until training begins with it, features are those of the image alone.
     """
 
     scale_hw: Tensor

@@ -29,6 +29,13 @@ def cosine_learning_rate(epoch: int, n_epochs: int, learning_rate: float, final_
     return cosine_decay(learning_rate, learning_rate * final_fraction, _done(epoch, n_epochs))
 
 
+def warmed_cosine(step: int, n_steps: int, n_warmup: int) -> float:
+    """Return the fraction of a learning rate in a step: from 1 / n_warmup straight up to 1, then along a cosine to 0."""
+    if step < n_warmup:
+        return (step + 1) / n_warmup
+    return cosine_decay(1.0, 0.0, _done(step - n_warmup, n_steps - n_warmup))
+
+
 def two_stages(epoch: int, n_epochs: int, first_share: float) -> range:
     """Return the epochs of the stage an epoch belongs to, the first or the second, which has one at least."""
     second = min(round(first_share * n_epochs), n_epochs - 1)

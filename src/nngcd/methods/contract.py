@@ -100,6 +100,11 @@ class BaseMethod(nn.Module):
     def check_machine(cls) -> None:
         """Raise `ResourceError` where training needs a package that is not installed. Default: nothing is needed."""
 
+    @classmethod
+    def starts_from(cls, config: Any) -> str | None:  # noqa: ANN401 (each method has its own Config)
+        """Return the method whose trained run this one must begin with (`init_from`). Default: None, it needs none."""
+        return None
+
     def stage(self, epoch: int, n_epochs: int) -> range:
         """Return the epochs of the stage an epoch belongs to; the learning rate falls once per stage. Default: one."""
         return range(n_epochs)
@@ -120,6 +125,14 @@ class BaseMethod(nn.Module):
     def arrange(self, hidden_vb: Tensor, moment: Moment) -> Tensor:
         """Return the hidden states (V, B, ...) that the tail is given in training. Default: all views as they come."""
         return hidden_vb
+
+    def paced(self, tail: nn.Module) -> list[nn.Parameter]:
+        """Return what of the tail has a learning rate of its own, see `pace`, and no weight decay. Default: nothing."""
+        return []
+
+    def pace(self, moment: Moment) -> float:
+        """Return the learning rate that what is `paced` has in a step, as a fraction of its start."""
+        raise NotImplementedError
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the weighted terms of the loss by name; training adds them up, logs and plots them."""

@@ -4,12 +4,8 @@ A prompt is a set of numbers that is added to every image: a border around it, a
 are fitted to the model (by the prompt) and a model that is fitted to the data take turns, a few batches each. It begins
 with a network that SimGCD trained: another run (`--init-from RUN`), or the first epochs of this one (`simgcd_share`).
 
-Where this departs from the paper and its scripts, besides what the settings say:
-- The scripts have an optimiser for the prompt (1,000 steps of warm-up, then a cosine) and one for the model. Here both
-  follow the schedule of the run; the prompt's rate is a multiple of the model's (`PixelPrompt` says how).
-- The scripts choose the best epoch by a validation set, and train in half precision; here the last epoch counts, and
-  the precision is that of the run.
-- The first batch of a run is always SimGCD's.
+Where this departs from the scripts: one optimiser has both, in which the prompt's rate is made by its scale
+(`PixelPrompt`, the same steps), and the last epoch is the result, not the best by a validation set.
 """
 
 from __future__ import annotations
@@ -23,7 +19,7 @@ from torch import Tensor, nn
 from nngcd.backbones.backbone import Backbone
 from nngcd.backbones.pixel_prompts import prompt_of, with_pixel_prompts
 from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive, check_share_below_one
-from nngcd.core.schedules import two_stages
+from nngcd.core.schedules import two_stages, warmed_cosine
 from nngcd.methods import simgcd
 from nngcd.methods.contract import Moment
 
@@ -41,6 +37,9 @@ class Config(simgcd.Config):
     SimGCD has trained already (`--init-from`)."""
     phase_steps: int = 20
     """Batches that the prompt learns from, then the model, and so on."""
+    turns_per_epoch: bool = False
+    """Whether every epoch begins with the prompt, which then has one batch fewer (19, then 20 each), as in the scripts;
+    otherwise turns go on through the epochs, after a first batch of SimGCD."""
     border_width: int = 30
     """Width of the prompt at the edge of an image of 224 pixels (other sizes in proportion); 0 leaves only the edges of
     the patches, as the scripts do on CIFAR."""
@@ -49,6 +48,9 @@ class Config(simgcd.Config):
     prompt_learning_rate: float = 500.0
     """How many times the model's learning rate the prompt learns with at 224 pixels (other sizes in proportion to the
     area); the scripts: 500 on CUB (25 to 0.05)."""
+    prompt_warmup_steps: int | None = None
+    """Batches over which the prompt's rate rises (scripts: 1,000), before it falls to 0 along a cosine, batch by batch;
+    when absent, it falls as the model's does."""
 
     def __post_init__(self) -> None:
         simgcd.Config.__post_init__(self)
@@ -56,6 +58,13 @@ class Config(simgcd.Config):
         check_at_least_one(self, "phase_steps")
         check_not_negative(self, "border_width", "prompt_deviation")
         check_positive(self, "prompt_learning_rate")
+        if self.prompt_warmup_steps is not None:
+            check_not_negative(self, "prompt_warmup_steps")
+
+    @property
+    def is_prompted_at_once(self) -> bool:
+        """Whether the first batch is the prompt's."""
+        return self.turns_per_epoch and not self.simgcd_share
 
 
 class Method(simgcd.Method):
@@ -75,8 +84,14 @@ class Method(simgcd.Method):
             border=config.border_width,
             deviation=config.prompt_deviation,
             learning_rate=config.prompt_learning_rate,
+            is_on=config.is_prompted_at_once,
             generator=generator,
         )
+
+    @classmethod
+    def starts_from(cls, config: Config) -> str | None:
+        """Return SimGCD, unless this run has epochs of it."""
+        return None if config.simgcd_share else "simgcd"
 
     def stage(self, epoch: int, n_epochs: int) -> range:
         """Return the epochs of SimGCD, or those in which prompt and model take turns."""
@@ -88,12 +103,26 @@ class Method(simgcd.Method):
 
     def phase(self, moment: Moment) -> Phase:
         """Return what learns in a step."""
-        steps_per_epoch = moment.n_steps // moment.n_epochs
-        # The prompt is switched on after a step, so there is one before.
-        first = max(1, self.stage(moment.n_epochs - 1, moment.n_epochs).start * steps_per_epoch)
-        if moment.step < first:
+        if moment.step < (first := self._first_turn(moment)):
             return "simgcd"
-        return "model" if (moment.step - first) // self.config.phase_steps % 2 else "prompt"
+        in_epoch = moment.step % (moment.n_steps // moment.n_epochs) + 1
+        done = in_epoch if self.config.turns_per_epoch else moment.step - first
+        return "model" if done // self.config.phase_steps % 2 else "prompt"
+
+    def _first_turn(self, moment: Moment) -> int:
+        """Return the first step of the turns."""
+        first = self.stage(moment.n_epochs - 1, moment.n_epochs).start * (moment.n_steps // moment.n_epochs)
+        # A prompt that is off at the start is switched on after a step, so there is one before.
+        return first if self.config.is_prompted_at_once else max(1, first)
+
+    def paced(self, tail: nn.Module) -> list[nn.Parameter]:
+        """Return the prompt, if it has a schedule of its own."""
+        return [] if self.config.prompt_warmup_steps is None else [prompt_of(tail).values]
+
+    def pace(self, moment: Moment) -> float:
+        """Return the prompt's rate as a fraction of its highest."""
+        first = self._first_turn(moment)
+        return warmed_cosine(max(0, moment.step - first), moment.n_steps - first, self.config.prompt_warmup_steps or 0)
 
     def arrange(self, hidden_vb: Tensor, moment: Moment) -> Tensor:
         """Return two views, prompted or not as the phase wants them: channel 3 is the share of the prompt."""

@@ -21,6 +21,8 @@ class Part(NamedTuple):
     rate: float
     """Their fraction of the learning rate."""
     is_tail: bool
+    is_paced: bool = False
+    """Whether the method says their rate, step by step."""
 
 
 class Learner(nn.Module):
@@ -41,14 +43,17 @@ class Learner(nn.Module):
         self.teacher_tail = deepcopy(tail).requires_grad_(False) if method.averages_tail else None
 
     def parts(self) -> list[Part]:
-        """Return what is trained: tail and heads.
+        """Return what is trained: tail and heads, and of the tail what the method paces.
 
         An adapter that follows a trained stage is no part of the network: it learns as fast as the heads.
         """
         adapter, stage = [*adapter_of(self.tail).parameters()], self._stage()
+        paced = self.method.paced(self.tail)
+        others = [p for p in stage if all(p is not own for own in paced)]
         # In effort quick the adapter is the whole tail, so that a rate of the tail is meant for it.
         parts = [
-            Part(stage, self.tail_learning_rate, is_tail=True),
+            Part(paced, self.tail_learning_rate, is_tail=True, is_paced=True),
+            Part(others, self.tail_learning_rate, is_tail=True),
             Part(adapter, 1.0 if stage else self.tail_learning_rate, is_tail=not stage),
         ]
         return [*parts, Part([*self.method.parameters()], 1.0, is_tail=False)]

@@ -155,6 +155,9 @@ def _train_epoch(
         moment = Moment(epoch, n_epochs, epoch * n_steps + i, n_epochs * n_steps)
         values = _find_gradients(module, optimiser, fabric.to_device(tuple(views)), moment, fabric)
         module.module.before_step(moment)
+        for group in optimiser.param_groups:
+            if "paced_from" in group:
+                group["lr"] = group["paced_from"] * module.module.method.pace(moment)
         optimiser.step()
         module.module.after_step(moment)
         for name, value in values.items():
@@ -211,6 +214,8 @@ class _Group(NamedTuple):
     """Their fraction of the learning rate."""
     end: float
     """Where their schedule ends, as a fraction of its start."""
+    is_paced: bool
+    """Whether the method says their rate, step by step."""
 
     def learning_rate(self, epoch: int, n_epochs: int, start: float) -> float:
         return cosine_learning_rate(epoch, n_epochs, start, self.end) * self.rate
@@ -225,13 +230,18 @@ def _groups(learner: Learner, config: Config) -> list[_Group]:
         end = config.final_learning_rate if own_end is None else own_end
         trained = [p for p in part.parameters if p.requires_grad]
         matrices, vectors = [p for p in trained if p.ndim >= 2], [p for p in trained if p.ndim < 2]
-        groups.append(_Group(matrices, config.weight_decay, part.rate, end))
-        groups.append(_Group(vectors, vector_decay, part.rate, end))
+        decays = (0.0, 0.0) if part.is_paced else (config.weight_decay, vector_decay)
+        for parameters, decay in zip((matrices, vectors), decays, strict=True):
+            groups.append(_Group(parameters, decay, part.rate, end, part.is_paced))
     return [group for group in groups if group.parameters]
 
 
 def _optimiser(groups: list[_Group], config: Config) -> torch.optim.SGD:
-    trained = [{"params": group.parameters, "weight_decay": group.weight_decay} for group in groups]
+    trained = [
+        {"params": group.parameters, "weight_decay": group.weight_decay}
+        | ({"paced_from": group.rate * config.learning_rate} if group.is_paced else {})
+        for group in groups
+    ]
     return torch.optim.SGD(trained, config.learning_rate, momentum=config.momentum, fused=True)
 
 
