@@ -7,6 +7,7 @@ import torch
 
 from nngcd.clustering.semi_affinity import affinities, drawn, labelled_first
 from nngcd.core.errors import ConfigError
+from nngcd.core.schedules import two_stages
 from nngcd.core.seeds import torch_generator
 from nngcd.losses.affinity_contrast import affinity_contrast
 from nngcd.losses.info_nce import info_nce
@@ -14,6 +15,7 @@ from nngcd.losses.pairs import cosines
 from nngcd.losses.supcon import supcon
 from nngcd.methods import gcd, promptcal
 from nngcd.methods.contract import Moment, Overview
+from nngcd.settings import resolve
 
 SMALL = {"n_hidden": 12, "n_projection": 8, "n_directions": 0, "n_starts": 2}
 FIRST, TAUGHT = Moment(3, 30, 7, 300), Moment(21, 30, 215, 300)
@@ -74,6 +76,24 @@ def test_the_share_of_affinities_rises_over_its_ramp_and_stays(task):
     moments = [Moment(epoch, 30, step, 300) for epoch, step in ((20, 200), (20, 205), (21, 210), (22, 220), (29, 299))]
     assert [method._affinity_share(moment) for moment in moments] == pytest.approx([0, 0.15, 0.3, 0.6, 0.6])
     assert make(task, affinity_ramp_epochs=0)._affinity_share(moments[0]) == 0.6
+
+
+@pytest.mark.parametrize(
+    ("dataset", "epochs", "graph", "memory"),
+    [("cub", (200, 100), (5, 0.8), (4096, 1024)), ("stanford_cars", (200, 100), (5, 0.8), (4096, 1024)),
+     ("fgvc_aircraft", (200, 100), (5, 0.8), (4096, 1024)), ("cifar10", (200, 70), (10, 0.5), (4096, 1024)),
+     ("cifar100", (200, 70), (10, 0.5), (4096, 1024)), ("imagenet100", (100, 70), (10, 0.5), (4096, 1024)),
+     ("herbarium19", (100, 100), (7, 0.8), (20000, 5000))],
+)  # fmt: skip
+def test_official_is_what_the_two_scripts_say(dataset, epochs, graph, memory):
+    found = resolve({"method": "promptcal", "preset": "official", "dataset": dataset, "effort": "full"})
+    training, c = found.training, found.loss
+    stages = [two_stages(epoch, training.epochs, c.untaught_share) for epoch in (0, training.epochs - 1)]
+    assert tuple(len(stage) for stage in stages) == epochs
+    assert (c.n_neighbours, c.affinity_quantile, c.memory_size, c.n_compared) == (*graph, *memory)
+    assert (training.learning_rate, training.final_learning_rate, training.weight_decay) == (0.1, 1e-3, 5e-5)
+    assert (c.n_prompts, c.n_prompts_read, c.teacher_momentum, c.n_starts) == (5, 2, 0.999, 100)
+    assert (training.batch_size, training.momentum, training.decay, found.views.recipe) == (128, 0.9, "all", "two-random")
 
 
 def test_the_memory_holds_the_newest_views_of_the_second_stage(task, taught):

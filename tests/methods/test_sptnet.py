@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -71,6 +73,33 @@ def test_from_a_trained_network_all_epochs_but_one_batch_have_turns():
     assert method.stage(0, 4) == range(4)
     # However large the share, the last epoch has turns.
     assert make(simgcd_share=0.99).phase(moment(30)) == "prompt"
+
+
+def test_turns_that_begin_anew_in_every_epoch():
+    method = make(phase_steps=4, turns_per_epoch=True)
+    epoch = ["prompt"] * 3 + ["model"] * 4 + ["prompt"] * 3
+    assert [method.phase(moment(i)) for i in range(40)] == epoch * 4
+    later = make(phase_steps=4, turns_per_epoch=True, simgcd_share=0.5)
+    assert [later.phase(moment(i)) for i in range(40)] == ["simgcd"] * 20 + epoch * 2
+
+
+def test_the_prompt_is_on_at_once_only_where_the_first_batch_is_its_own():
+    for more, expected in (({}, False), ({"turns_per_epoch": True}, True),
+                           ({"turns_per_epoch": True, "simgcd_share": 0.5}, False)):  # fmt: skip
+        assert bool(prompt_of(learner_of(make(**more)).tail).is_on) == expected
+
+
+def test_the_prompt_may_have_a_schedule_of_its_own(hidden_vb):
+    method = make(prompt_warmup_steps=4, turns_per_epoch=True)
+    rates = [method.pace(moment(i)) for i in (0, 3, 4, 22, 39)]
+    assert rates == pytest.approx([0.25, 1.0, 1.0, 0.5, 0.5 * (1 + math.cos(math.pi * 35 / 36))])
+    # Its steps count from the first turn.
+    assert make(prompt_warmup_steps=4, simgcd_share=0.5).pace(moment(21)) == 0.5
+    learner = learner_of(method)
+    paced, *others = _groups(learner, TrainingConfig())
+    assert [p is prompt_of(learner.tail).values for p in paced.parameters] == [True]
+    assert (paced.is_paced, paced.weight_decay, any(group.is_paced for group in others)) == (True, 0.0, False)
+    assert not make().paced(learner.tail)
 
 
 def test_prototypes_that_are_trained_already_are_not_placed_anew():
@@ -166,7 +195,7 @@ def test_effort_quick_needs_no_download_and_the_others_have_the_paper_s_backbone
 @pytest.mark.parametrize(
     ("name", "value"),
     [("simgcd_share", 1.0), ("phase_steps", 0), ("border_width", -1), ("prompt_learning_rate", 0.0),
-     ("prompt_deviation", -1.0), ("entropy_weight", -1.0)],
+     ("prompt_deviation", -1.0), ("prompt_warmup_steps", -1), ("entropy_weight", -1.0)],
 )  # fmt: skip
 def test_impossible_settings_are_refused(name, value):
     with pytest.raises(ConfigError, match=name):

@@ -247,3 +247,25 @@ def test_the_averaged_tail_moves_by_the_methods_momentum():
         learner.tail.weight.add_(1.0)
     learner.after_step(Moment(0, 1, 0, 1))
     assert torch.allclose(learner.teacher_tail.weight, torch.eye(16) + 0.5)
+
+
+@pytest.mark.parametrize("pace", [0.0, 1.0])
+def test_a_method_may_pace_a_part_of_the_tail_step_by_step(source, tmp_path, pace):
+    asked = []
+
+    def own_pace(moment):
+        asked.append(moment.step)
+        return pace
+
+    constant = {"epochs": 2, "final_learning_rate": 1.0, "weight_decay": 0.0}
+    plain, paced = make_learner(), make_learner()
+    paced.method.paced, paced.method.pace = lambda tail: [tail.weight], own_pace
+    start = paced.tail.weight.detach().clone()
+    run_training(plain, source, RunFolder.create(tmp_path / "plain"), **constant)
+    run_training(paced, source, RunFolder.create(tmp_path / "paced"), **constant)
+    assert asked == list(range(2 * source.n_batches))
+    assert torch.equal(paced.tail.weight, plain.tail.weight if pace else start)
+    assert not torch.equal(plain.tail.weight, start)
+    own, *others = _groups(paced, Config(weight_decay=0.5, decay="all"))
+    assert own.weight_decay == 0.0
+    assert {group.weight_decay for group in others} == {0.5}

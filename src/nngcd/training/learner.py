@@ -49,14 +49,14 @@ class Learner(nn.Module):
         """
         adapter, stage = [*adapter_of(self.tail).parameters()], self._stage()
         paced = self.method.paced(self.tail)
-        others = [p for p in stage if all(p is not own for own in paced)]
-        # In effort quick the adapter is the whole tail, so that a rate of the tail is meant for it.
         parts = [
-            Part(paced, self.tail_learning_rate, is_tail=True, is_paced=True),
-            Part(others, self.tail_learning_rate, is_tail=True),
+            Part(stage, self.tail_learning_rate, is_tail=True),
+            # In effort quick the adapter is the whole tail, so that a rate of the tail is meant for it.
             Part(adapter, 1.0 if stage else self.tail_learning_rate, is_tail=not stage),
+            Part([*self.method.parameters()], 1.0, is_tail=False),
         ]
-        return [*parts, Part([*self.method.parameters()], 1.0, is_tail=False)]
+        others = [part._replace(parameters=_without(part.parameters, paced)) for part in parts]
+        return [Part(paced, self.tail_learning_rate, is_tail=True, is_paced=True), *others]
 
     def forward(
         self, hidden_vb: Tensor, labels_b: Tensor, image_b: Tensor, n_images: int, moment: Moment
@@ -78,8 +78,7 @@ class Learner(nn.Module):
 
     def _stage(self) -> list[nn.Parameter]:
         """Return what of the tail is a part of the network."""
-        adapter = [*adapter_of(self.tail).parameters()]
-        return [p for p in self.tail.parameters() if all(p is not other for other in adapter)]
+        return _without([*self.tail.parameters()], [*adapter_of(self.tail).parameters()])
 
     def _awake(self, tail: nn.Module, moment: Moment) -> nn.Module:
         return adapter_of(tail) if moment.epoch < self.resting_epochs else tail
@@ -115,6 +114,10 @@ class Learner(nn.Module):
         """Leave the averaged tail, if there is one, as the result of training."""
         if self.teacher_tail is not None:
             self.tail.load_state_dict(self.teacher_tail.state_dict())
+
+
+def _without(parameters: list[nn.Parameter], others: list[nn.Parameter]) -> list[nn.Parameter]:
+    return [p for p in parameters if all(p is not other for other in others)]
 
 
 def _recomputed(tail: nn.Module, hidden_b: Tensor) -> Tensor:
