@@ -93,6 +93,46 @@ def test_a_method_whose_training_fails_does_not_stop_the_others(nngcd, out, cach
     assert not (out / "simgcd-0" / "summary.json").exists()
 
 
+@pytest.mark.slow
+def test_a_start_that_a_method_needs_is_trained_once_and_no_public_code_stops_nobody(nngcd, out, cache, monkeypatch):
+    command = ["bench", "digits", "--method", "sptnet,mugcd", "--seeds", 0, "--preset", "official", *TINY,
+               "--out", out, "--cache", cache]  # fmt: skip
+
+    import nngcd.training.loop as loop
+
+    def stop_in_sptnet(module, *arguments):
+        if module.module.method.cuts_network:
+            raise KeyboardInterrupt
+        return find_gradients(module, *arguments)
+
+    find_gradients = loop._find_gradients
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "_find_gradients", stop_in_sptnet)
+        assert nngcd(*command)[0] == 130
+    assert RunFolder(out / "simgcd-0").is_complete
+    code, said, err = nngcd(*command)
+    assert code == 0, err
+    assert "[1/2] simgcd, seed 0 (to start from): complete already" in said
+    assert "| sptnet |" in said
+    assert "| simgcd |" not in said
+    assert "| mugcd | - | - | - | - | no public code | - | - |" in said
+    assert "mugcd has no public code: --preset paper has its paper's settings." in said
+    assert "sptnet starts from trained runs of simgcd, one per seed, in " in said
+    assert read_yaml(out / "sptnet-0" / "config.yaml")["init_from"] == str((out / "simgcd-0").resolve())
+    assert pd.read_csv(out / "bench.csv")["method"].tolist() == ["sptnet"]
+
+
+@pytest.mark.slow
+def test_what_starts_from_a_run_that_failed_fails_with_it(nngcd, out, cache):
+    command = ["bench", "digits", "--method", "sptnet,kmeans", "--seeds", 0, "--preset", "official", *TINY,
+               "--out", out, "--cache", cache]  # fmt: skip
+    code, said, err = nngcd(*command, "--set", "training.learning_rate=1e30", "--set", "training.momentum=0")
+    assert code == 5
+    assert "| kmeans |" in said
+    assert "failed: simgcd, seed 0: " in err
+    assert "failed: sptnet, seed 0: the run it starts from has failed" in " ".join(err.split())
+
+
 def test_two_grids_in_one_folder_do_not_make_a_run_twice(nngcd, out, cache, monkeypatch):
     from nngcd.cli import running
 
@@ -168,6 +208,7 @@ def test_a_sweep_of_the_number_of_categories(nngcd, out, cache, monkeypatch):
     [
         (["bench", "digits", "--method", "simgdc"], 2, "Did you mean 'simgcd'"),
         (["bench", "digits", "--method", ","], 2, "--method = ',': name at least one"),
+        (["bench", "digits", "--method", "mugcd", "--preset", "official"], 2, "mugcd has no such preset. There are: d"),
         (["bench", "digits", "--seeds", "x"], 2, "--seeds = 'x': is no list of seeds"),
         (["bench", "digts"], 2, "no such benchmark. Did you mean 'digits'"),
         (["study", "mu", "/data/my_images"], 2, "no such benchmark"),

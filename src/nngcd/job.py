@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +74,8 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
     Raises:
         UserError: the number of categories, the backbone, its weights, the device or the method cannot be used.
     """
+    if not only_centre:
+        check_start(settings)
     split.check_every_category_is_labelled()
     start = Start.of(RunFolder.open(Path(settings.init_from))) if settings.init_from else None
     k = given_k(split, settings) or (start.k_within(settings.k_range) if start else None)
@@ -99,6 +102,32 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
         reason = f"must be at least the number of processes, {processes.count()}"
         raise ConfigError("training.batch_size", settings.training.batch_size, reason)
     return Job(split, given, is_held_back, settings, blueprint, backbone, k, fabric, start, plan)
+
+
+def check_start(settings: Settings) -> None:
+    """Raise `ConfigError` when the method must begin with a trained run and none is named."""
+    first = find_component("nngcd.methods", settings.method, "Method").Method.starts_from(settings.loss)
+    if first is None or settings.init_from:
+        return
+    flags = {
+        "dataset": settings.dataset if settings.dataset != settings.data else None,
+        "k": settings.k,
+        "preset": settings.preset,
+        "effort": settings.effort,
+        "backbone": settings.backbone,
+        "weights": settings.weights,
+        "image-size": settings.image_size,
+        "seed": settings.seed or None,
+    }
+    given = [(f"--{name}", str(value)) for name, value in flags.items() if value is not None]
+    fit, shared = shlex.join(["nngcd", "fit", settings.data or "DATA"]), shlex.join(sum(given, ()))
+    raise ConfigError(
+        "init_from",
+        None,
+        f"{settings.method} begins with a network that {first} has trained. Train it, then start from it:\n"
+        f"  {fit} --method {first} {shared} --out RUN\n"
+        f"  {fit} --method {settings.method} {shared} --init-from RUN",
+    )
 
 
 def _refuse_frozen_features(settings: Settings) -> None:

@@ -148,6 +148,12 @@ def resolve(values: config.Values) -> Settings:
     return dataclasses.replace(config.build(Settings, merged), loss=loss)
 
 
+def presets_of(method: str) -> list[str]:
+    """Return the presets that a method has: `official` only where its authors' code is public."""
+    folder = resources.files("nngcd") / "recipes" / method
+    return [name for name in PRESETS if not folder.is_dir() or (folder / f"{name}.yaml").is_file()]
+
+
 def to_values(settings: Settings) -> config.Values:
     """Return the settings as plain nested values, the content of config.yaml."""
     values = config.to_values(dataclasses.replace(settings, loss=None))
@@ -224,13 +230,11 @@ def _recipe(method: str, preset: str, dataset: str) -> tuple[config.Values, conf
 
     Both are there only where a preset says so.
     """
-    folder = resources.files("nngcd") / "recipes" / method
-    has_recipe = folder.is_dir()
-    presets = [name for name in PRESETS if not has_recipe or (folder / f"{name}.yaml").is_file()]
+    folder, presets = resources.files("nngcd") / "recipes" / method, presets_of(method)
     if preset not in presets:
         hint = did_you_mean(preset, presets)
         raise ConfigError("preset", preset, f"{method} has no such preset.{hint} There are: {', '.join(presets)}")
-    if not has_recipe:
+    if not folder.is_dir():
         return {}, {}
     values: config.Values = yaml.safe_load((folder / f"{preset}.yaml").read_text(encoding="utf-8")) or {}
     in_effort, special = values.pop("efforts", {}), values.pop("datasets", {}).get(dataset, {})

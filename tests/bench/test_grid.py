@@ -27,6 +27,41 @@ def test_smoke_sets_what_a_method_has_and_leaves_the_user_s_own_settings(tmp_pat
     assert nngcd.settings.reading.n_images == 300
 
 
+def test_a_method_that_needs_a_trained_start_has_one_run_of_it_before_per_seed(tmp_path):
+    asked = {"data": "digits", "preset": "official", "loss": {"prompt_deviation": 0.5, "entropy_weight": 3.0}}
+    sptnet = Variant("sptnet", {"method": "sptnet"})
+    cells = make_grid([sptnet], [0, 1], asked, tmp_path)
+    assert [cell.path.name for cell in cells] == ["simgcd-0", "sptnet-0", "simgcd-1", "sptnet-1"]
+    assert [cell.is_start for cell in cells] == [True, False, True, False]
+    start, started = cells[2:]
+    assert (started.settings.init_from, started.start) == (str(start.path.resolve()), start.path)
+    found = start.settings
+    assert (found.method, found.preset, found.seed, found.loss.entropy_weight) == ("simgcd", "official", 1, 3.0)
+
+    # A row of the same method is that run, before or after; what its folder holds must be what it would be.
+    simgcd, plain = Variant("simgcd", {"method": "simgcd"}), {"data": "digits", "preset": "official"}
+    before = make_grid([simgcd, sptnet], [0], plain, tmp_path)
+    assert [(cell.path.name, cell.is_start) for cell in before] == [("simgcd-0", False), ("sptnet-0", False)]
+    after = make_grid([sptnet, simgcd], [0], plain, tmp_path)
+    assert [cell.path.name for cell in after] == ["simgcd-0", "sptnet-0", "simgcd-0"]
+    assert after[0].settings == after[2].settings == before[0].settings
+    assert [cell.is_start for cell in after] == [True, False, False]
+
+
+def test_no_start_is_made_where_none_is_needed_or_the_user_has_one(tmp_path):
+    for values in ({"preset": "default"}, {"preset": "official", "init_from": "a run"}):
+        (cell,) = make_grid([Variant("sptnet", {"method": "sptnet"})], [0], {"data": "digits", **values}, tmp_path)
+        assert (cell.start, cell.settings.init_from) == (None, values.get("init_from"))
+
+
+def test_the_start_of_a_variant_has_what_is_special_about_it(tmp_path):
+    variants = [Variant(f"k={k}", {"k": k}) for k in (12, 15)]
+    asked = {"data": "digits", "preset": "official", "method": "sptnet"}
+    cells = make_grid(variants, [0], asked, tmp_path)
+    assert [cell.path.name for cell in cells] == ["k=12-simgcd-0", "k=12-0", "k=15-simgcd-0", "k=15-0"]
+    assert [cell.settings.k for cell in cells] == [12, 12, 15, 15]
+
+
 def _begin(cell, **changes):
     run = RunFolder.create(cell.path)
     write_yaml(run.config, to_values(cell.settings) | changes)

@@ -93,7 +93,7 @@ def test_official_is_what_the_two_scripts_say(dataset, epochs, graph, memory):
     assert (c.n_neighbours, c.affinity_quantile, c.memory_size, c.n_compared) == (*graph, *memory)
     assert (training.learning_rate, training.final_learning_rate, training.weight_decay) == (0.1, 1e-3, 5e-5)
     assert (c.n_prompts, c.n_prompts_read, c.teacher_momentum, c.n_starts) == (5, 2, 0.999, 100)
-    assert (training.batch_size, training.momentum, training.decay, found.views.recipe) == (128, 0.9, "all", "two-random")
+    assert (training.batch_size, training.momentum, training.decay) == (128, 0.9, "all")
 
 
 def test_the_memory_holds_the_newest_views_of_the_second_stage(task, taught):

@@ -10,7 +10,7 @@ from nngcd.core.errors import ConfigError, DataError, NngcdWarning, UserError
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.arrays import from_arrays
-from nngcd.job import prepare
+from nngcd.job import check_start, prepare
 from nngcd.pipeline import discover, fit
 from nngcd.settings import resolve
 from nngcd.training.model import Blueprint, build_backbone
@@ -140,3 +140,24 @@ def test_a_tail_is_not_put_behind_other_frozen_weights(tmp_path):
 def test_a_folder_that_is_no_run_is_named(blob_split, tmp_path):
     with pytest.raises(DataError, match=r"nowhere does not exist"):
         prepare(blob_split, settings(init_from=str(tmp_path / "nowhere")))
+
+
+@pytest.mark.parametrize("preset", ["official", "paper"])
+def test_sptnet_without_a_trained_start_is_refused_with_the_commands_that_make_one(blob_split, preset):
+    asked = {"data": "my images", "method": "sptnet", "preset": preset, "effort": "full", "backbone": "dino", "seed": 3}
+    with pytest.raises(ConfigError, match="sptnet begins with a network that simgcd has trained") as error:
+        prepare(blob_split, resolve(asked))
+    shared = f"--preset {preset} --effort full --backbone dino --seed 3"
+    assert [line.strip() for line in str(error.value).splitlines()[1:]] == [
+        f"nngcd fit 'my images' --method simgcd {shared} --out RUN",
+        f"nngcd fit 'my images' --method sptnet {shared} --init-from RUN",
+    ]
+    for fine in ({"preset": "default"}, {"init_from": "a run"}, {"loss": {"simgcd_share": 0.5}}, {"method": "simgcd"}):
+        check_start(resolve(asked | fine))
+
+
+def test_a_wrong_start_is_found_before_the_data_are_opened(nngcd):
+    code, said, err = nngcd("fit", "no such folder", "--dataset", "folder", "--method", "sptnet", "--preset", "paper")
+    assert code == 2
+    assert "sptnet begins with a network that simgcd has trained" in " ".join(err.split())
+    assert not said

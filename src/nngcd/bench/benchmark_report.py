@@ -19,17 +19,40 @@ from nngcd.datasets.published import published_split
 ERRATUM = "†"
 
 
-def benchmark_report(dataset: str, rows: Sequence[Row], summaries: Sequence[Summary]) -> Report:
-    """Return the table of one data set: a row per method, with the number the paper prints for it."""
+def benchmark_report(
+    dataset: str, rows: Sequence[Row], summaries: Sequence[Summary], *, without: Sequence[str] = ()
+) -> Report:
+    """Return the table of one data set: a row per method, with the number the paper prints for it.
+
+    Args:
+        dataset: the benchmark.
+        rows: the methods that ran.
+        summaries: of their runs.
+        without: methods that were asked for, but do not have the preset of the runs.
+    """
     backbone = summaries[0]["backbone"]
     pretraining = backbone if backbone in PRE_TRAININGS else "dino"
-    published = [published_results(dataset, row.name, pretraining=pretraining) for row in rows]
+    names = [*(row.name for row in rows), *without]
+    published = [published_results(dataset, name, pretraining=pretraining) for name in names]
+    preset = summaries[0]["preset"]
+    lines = [*(row.cells for row in rows), *(_line_without(name, preset) for name in without)]
     notes = [protocol_line(summaries), *_backbone_lines(summaries), *_feature_lines(summaries)]
+    notes += [f"{name} has {_why_without(preset)}: --preset paper has its paper's settings." for name in without]
     if any(published):
         source = f"Tables II to IV of the paper, pre-trained by {pretraining}"
         notes.append(published_line(source, dataset, summaries, backbones=[pretraining]))
-    title = f"{dataset}: {', '.join(row.name for row in rows)}"
-    return with_published(Report(title, HEAD, [row.cells for row in rows], notes), published)
+    return with_published(Report(f"{dataset}: {', '.join(names)}", HEAD, lines, notes), published)
+
+
+def _line_without(name: str, preset: str) -> list[str]:
+    """Return the line of a method that does not have a preset."""
+    cells = ["-"] * len(HEAD)
+    cells[HEAD.index("method")], cells[HEAD.index("seeds")] = name, _why_without(preset)
+    return cells
+
+
+def _why_without(preset: str) -> str:
+    return "no public code" if preset == "official" else f"no preset {preset}"
 
 
 def _backbone_lines(summaries: Sequence[Summary]) -> list[str]:

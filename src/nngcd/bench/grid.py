@@ -39,6 +39,10 @@ class Cell:
     variant: Variant
     settings: Settings
     path: Path
+    start: Path | None = None
+    """The run of the same grid whose trained network this one begins with."""
+    is_start: bool = False
+    """Whether it is done only for those that start from it, and is no row of the table."""
 
     @property
     def begun(self) -> RunFolder | None:
@@ -80,18 +84,47 @@ def make_grid(
         UserError: a name or value that cannot be, a method whose packages are not installed, or a folder that holds a
             run with other settings.
     """
-    cells = []
+    cells: list[Cell] = []
     for seed in seeds:
         for variant in variants:
-            settings = _settings_of(variant, seed, values, is_smoke=is_smoke)
-            find_component("nngcd.methods", settings.method, "Method").Method.check_machine()
-            backbones.check_name(settings.backbone)
-            cells.append(Cell(variant, settings, out / f"{variant.name}-{seed}"))
+            for cell in _cells_of(variant, seed, values, out, is_smoke=is_smoke):
+                if not cell.is_start or all(cell.path != other.path for other in cells):
+                    cells.append(cell)
     if out.exists() and not out.is_dir():
         raise ConfigError("--out", str(out), "is a file; name a folder")
     for cell in cells:
         _check_folder(cell, out)
     return cells
+
+
+def _cells_of(variant: Variant, seed: int, values: Mapping[str, Any], out: Path, *, is_smoke: bool) -> list[Cell]:
+    """Return a run, after the one it starts from where its method needs that and the user names none."""
+    settings = _settings_of(variant, seed, values, is_smoke=is_smoke)
+    method = find_component("nngcd.methods", settings.method, "Method").Method
+    method.check_machine()
+    backbones.check_name(settings.backbone)
+    place, first = out / f"{variant.name}-{seed}", method.starts_from(settings.loss)
+    if first is None or settings.init_from:
+        return [Cell(variant, settings, place)]
+    # In a table of methods this is the folder of that method's own row.
+    name = first if variant.name == settings.method else f"{variant.name}-{first}"
+    other = dataclasses.replace(variant, name=name, label="", values=_of_method(first, variant.values))
+    start = Cell(
+        other,
+        _settings_of(other, seed, _of_method(first, values), is_smoke=is_smoke),
+        out / f"{name}-{seed}",
+        is_start=True,
+    )
+    begun = dataclasses.replace(variant, values={**variant.values, "init_from": str(start.path.resolve())})
+    settings = _settings_of(begun, seed, values, is_smoke=is_smoke)
+    return [start, Cell(variant, settings, place, start=start.path)]
+
+
+def _of_method(method: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings for a method, with those of the loss that it has."""
+    names = {field.name for field in dataclasses.fields(find_component("nngcd.methods", method, "Method").Config)}
+    loss = {name: value for name, value in values.get("loss", {}).items() if name in names}
+    return {**values, "method": method, "loss": loss}
 
 
 def _settings_of(variant: Variant, seed: int, values: Mapping[str, Any], *, is_smoke: bool) -> Settings:

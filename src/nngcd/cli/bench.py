@@ -43,6 +43,7 @@ def bench(  # noqa: PLR0913 (one parameter per flag)
     from nngcd.bench.grid import Variant, make_grid
     from nngcd.cli import grid
     from nngcd.core.components import component_names
+    from nngcd.settings import presets_of
 
     flags = {
         "preset": preset, "effort": effort, "backbone": backbone, "weights": weights, "image_size": image_size,
@@ -51,12 +52,14 @@ def bench(  # noqa: PLR0913 (one parameter per flag)
     values = grid.shared_values(dataset, root, flags, assignments or [])
     methods = component_names("nngcd.methods", "Method") if method == "all" else grid.names_of(method, "--method")
     out = out or Path("runs") / f"{'smoke' if smoke else 'bench'}-{dataset}"
-    cells = make_grid(
-        [Variant(name, {"method": name}) for name in methods], options.seed_range(seeds), values, out, is_smoke=smoke
-    )
+    without = [name for name in methods if values.get("preset", "default") not in presets_of(name)]
+    # Where no method has the preset, the first one says so.
+    variants = [Variant(name, {"method": name}) for name in methods if name not in without or without == methods]
+    cells = make_grid(variants, options.seed_range(seeds), values, out, is_smoke=smoke)
     done = grid.do_grid(cells, cache=cache, is_quiet=quiet or json)
     rows = done.rows()
-    report = benchmark_report(dataset, rows, done.summaries)
+    report = benchmark_report(dataset, rows, done.summaries, without=without)
+    report = grid.noted(report, grid.start_notes(cells))
     report = grid.marked(report) if smoke else report
     files = grid.write(done, report, out, "bench")
     if json:

@@ -143,6 +143,7 @@ def do_grid(cells: Sequence[Cell], *, cache: Path | None, is_quiet: bool, opened
         opened = open_all(cells, is_quiet=is_quiet) if opened is None else opened
         for number, cell in enumerate(cells, start=1):
             try:
+                _check_start(cell, done)
                 _do(
                     cell,
                     opened.get(cell.settings.reading),
@@ -154,10 +155,28 @@ def do_grid(cells: Sequence[Cell], *, cache: Path | None, is_quiet: bool, opened
             except (TrainingError, ResourceError, ConfigError) as error:
                 done.failures.append((cell, error))
             else:
-                done.runs.append((cell, read_summary(cell)))
+                done.runs.extend([] if cell.is_start else [(cell, read_summary(cell))])
     if not done.runs:
         raise done.failures[0][1]
     return done
+
+
+def _check_start(cell: Cell, done: Done) -> None:
+    """Raise `TrainingError` when the run that this one starts from has failed."""
+    if any(cell.start == failed.path for failed, _ in done.failures):
+        raise TrainingError(f"the run it starts from has failed ({cell.start})")
+
+
+def start_notes(cells: Sequence[Cell]) -> list[str]:
+    """Return for each method of the grid that starts from runs of another one, where those are."""
+    method_of = {cell.path: cell.settings.method for cell in cells}
+    found = {
+        (cell.settings.method, method_of[cell.start], cell.start.parent) for cell in cells if cell.start is not None
+    }
+    return [
+        f"{method} starts from trained runs of {first}, one per seed, in {folder}; their time is not counted."
+        for method, first, folder in sorted(found)
+    ]
 
 
 def open_all(cells: Sequence[Cell], *, is_quiet: bool) -> OpenedData:
@@ -178,13 +197,18 @@ def open_all(cells: Sequence[Cell], *, is_quiet: bool) -> OpenedData:
 
 
 def _do(cell: Cell, opened: Opened | None, *, prefix: str, cache: Path, is_quiet: bool) -> None:
-    what = f"{prefix}{cell.variant}, seed {cell.settings.seed}"
+    what = f"{prefix}{cell.variant}, seed {cell.settings.seed}{' (to start from)' * cell.is_start}"
     if not is_quiet:
         say(f"{what}: complete already" if cell.is_complete else what)
     if cell.is_complete or opened is None:
         return
     in_grid = InGrid(opened, prefix, go_on=shlex.join(["nngcd", *sys.argv[1:]]))
     fit_run(cell.settings, run=cell.begun, out=cell.path, cache=cache, is_quiet=is_quiet, grid=in_grid)
+
+
+def noted(report: Report, notes: Sequence[str]) -> Report:
+    """Return the report with further notes."""
+    return dataclasses.replace(report, notes=[*report.notes, *notes])
 
 
 def marked(report: Report) -> Report:

@@ -26,7 +26,7 @@ from nngcd.datasets import open_dataset
 from nngcd.datasets.findings import count
 from nngcd.datasets.published import published_names
 from nngcd.datasets.split import Split
-from nngcd.job import prepare
+from nngcd.job import check_start, prepare
 from nngcd.pipeline import discover
 from nngcd.report import read_findings, write_report
 from nngcd.settings import OWN_BACKBONE, Settings, resolve
@@ -123,6 +123,7 @@ def fit_run(
             say(f"{run.path} is complete already.")
         return run
     choose_device(settings.device)
+    check_start(settings)
     # Of several processes the first one speaks and writes.
     is_quiet, prefix = is_quiet or not processes.is_first(), grid.prefix if grid else ""
     split, truth = grid.opened if grid else open_data(settings, is_quiet=is_quiet)

@@ -91,7 +91,7 @@ def _run(asked: Asked) -> None:
     cells = make_grid(variants, asked.seeds, asked.shared, out, is_smoke=asked.is_smoke)
     done = grid.do_grid(cells, cache=asked.cache, is_quiet=asked.is_quiet)
     rows = done.rows(on_same_data=name != "robustness")
-    report = study_report(name, asked.dataset, rows, done.summaries)
+    report = grid.noted(study_report(name, asked.dataset, rows, done.summaries), grid.start_notes(cells))
     report = grid.marked(report) if asked.is_smoke else report
     files = [*grid.write(done, report, out, name), *grid.draw(lambda: study_chart(name, report, rows), out, name)]
     if asked.as_json:

@@ -41,7 +41,7 @@ def tune(asked: grid.Asked, methods: Sequence[str], candidates: Path | None, *, 
     real_cells = make_grid(variants, asked.seeds, asked.shared, asked.out / "real", is_smoke=asked.is_smoke)
     # A K that cannot be there is told now, not after all runs on hidden classes.
     opened = grid.open_all(real_cells, is_quiet=asked.is_quiet) if is_final else {}
-    cells = [cell for real in real_cells for cell in _miniature(asked, real)]
+    cells = [cell for real in real_cells if not real.is_start for cell in _miniature(asked, real)]
     cache = asked.cache or asked.out.parent / ".nngcd-cache"
     hidden = grid.do_grid(cells, cache=cache, is_quiet=asked.is_quiet)
     proxy = _rows(hidden)

@@ -30,7 +30,7 @@ def cosine_learning_rate(epoch: int, n_epochs: int, learning_rate: float, final_
 
 
 def warmed_cosine(step: int, n_steps: int, n_warmup: int) -> float:
-    """Return the fraction of a learning rate in a step: from 1 / n_warmup straight up to 1, then along a cosine to 0."""
+    """Return the fraction of a learning rate in a step: a straight line up to 1, then a cosine down to 0."""
     if step < n_warmup:
         return (step + 1) / n_warmup
     return cosine_decay(1.0, 0.0, _done(step - n_warmup, n_steps - n_warmup))
