@@ -31,6 +31,23 @@ def test_the_contrast_of_groups_weighs_what_code_and_paper_say():
     assert weights == pytest.approx([0.12 / 0.07, 0.12 / 0.07, 1])
 
 
+def test_official_settings_are_those_of_the_authors_scripts():
+    table = {
+        "cub": "affine", "stanford_cars": "randaugment", "fgvc_aircraft": "crop", "herbarium19": "crop",
+        "cifar10": "dino", "cifar100": "dino", "imagenet100": "dino",
+    }  # fmt: skip
+    for dataset, augmentation in table.items():
+        s = resolve({"method": "cipr", "preset": "official", "dataset": dataset, "effort": "full"})
+        assert (s.views.recipe, s.views.augmentation, s.views.per_image) == ("two-random", augmentation, "online")
+        t = s.training
+        assert (t.epochs, t.batch_size, t.momentum, t.weight_decay) == (200, 128, 0.9, 5e-5)
+        assert (t.decay, t.drop_last) == ("all", False)
+        head, tail = t.learning_rate, t.learning_rate * t.tail_learning_rate
+        assert (head, tail) == pytest.approx((0.1, 0.01))
+        assert (head * t.final_learning_rate, tail * t.tail_final_learning_rate) == pytest.approx((1e-4, 1e-4))
+        assert (s.loss.level, s.loss.warmup_epochs, s.loss.grouping, s.loss.n_directions) == (1, 0, "published", 65536)
+
+
 def test_during_the_warm_up_only_views_attract_and_no_groups_are_asked_for(task, two_views):
     method = cipr.Method(cipr.Config(**SMALL_HEAD, warmup_epochs=5), task)
     assert [method.looks_before(epoch, 30) for epoch in (0, 4, 5, 29)] == [False, False, True, True]
