@@ -132,7 +132,7 @@ def make_labels(n: int) -> np.ndarray:
 def extract(model: Model, n_images: int) -> None:
     """Write the centre view and two random ones of some images into a bank."""
     images = np.zeros((n_images, 256, 256, 3), dtype=np.uint8)
-    plan = plan_bank(model.backbone, from_arrays(images), n_random=2, is_strong=False, limit_gb=10)
+    plan = plan_bank(model.backbone, from_arrays(images), n_random=2, augmentation="crop", limit_gb=10)
     view_bank(plan, cache=None, n_workers=0, progress=Progress())
 
 

@@ -127,7 +127,7 @@ def test_impossible_preprocessing_is_refused(name, value):
 
 
 def test_config_is_checked_and_described():
-    assert set(field_docs(Config)) == {"recipe", "per_image", "sizes", "bank_gb"}
+    assert set(field_docs(Config)) == {"recipe", "augmentation", "per_image", "sizes", "bank_gb"}
     with pytest.raises(ConfigError, match=r"views\.recipe"):
         Config(recipe="three-random")
     with pytest.raises(ConfigError, match=r"views\.per_image.*from 1"):

@@ -161,8 +161,8 @@ def _blueprint(split: Split, settings: Settings, k: int) -> Blueprint:
 def _plan(split: Split, chosen: ViewsConfig, backbone: Backbone, *, only_centre: bool) -> BankPlan | None:
     if split.images is None or chosen.n_kept is None:
         return None
-    n_random, is_strong = 0 if only_centre else chosen.n_kept, chosen.recipe == "strong+weak"
-    return plan_bank(backbone, split, n_random=n_random, is_strong=is_strong, limit_gb=chosen.bank_gb)
+    n_random = 0 if only_centre else chosen.n_kept
+    return plan_bank(backbone, split, n_random=n_random, augmentation=chosen.kind, limit_gb=chosen.bank_gb)
 
 
 def kept_views(job: Job, *, cache: Path | None, progress: Progress) -> Bank | None:

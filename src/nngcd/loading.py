@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from nngcd.augmentations import Picture
 from nngcd.core.errors import DataError
 from nngcd.core.seeds import numpy_generator
 from nngcd.datasets.split import UNLABELLED, Images
-from nngcd.views import Preprocessing, distorted
+from nngcd.views import Augmentation, Preprocessing
 
 _FULL_NAME = f"{DataError.__module__}.{DataError.__qualname__}"
 
@@ -73,7 +74,7 @@ class ViewDataset(Dataset[Tensor]):
         seed: the run's seed.
         n_random: random views per image.
         may_flip: whether an image and its mirror image show the same thing.
-        is_strong: whether the random views are distorted, too (`views.distorted`).
+        augmentation: the kind of the random views.
         purpose: what the views are for; include the epoch if every epoch needs new ones.
     """
 
@@ -86,14 +87,14 @@ class ViewDataset(Dataset[Tensor]):
         n_random: int,
         may_flip: bool,
         purpose: str,
-        is_strong: bool = False,
+        augmentation: Augmentation = "crop",
     ) -> None:
         self.images = images
         self.preprocessing = preprocessing
         self.seed = seed
         self.n_random = n_random
         self.may_flip = may_flip
-        self.is_strong = is_strong
+        self.augmentation = augmentation
         self.purpose = purpose
 
     def __len__(self) -> int:
@@ -101,13 +102,12 @@ class ViewDataset(Dataset[Tensor]):
 
     def __getitem__(self, index: int) -> Tensor:
         generator = numpy_generator(self.seed, self.purpose, index)
-        # Resized once: the views find nothing left to resize.
-        image = self.preprocessing.resized(self.images.open(index % len(self.images)))
-        views = [self.preprocessing.centre_view(image)]
-        for _ in range(self.n_random):
-            seen = distorted(image, generator) if self.is_strong else image
-            views.append(self.preprocessing.random_view(seen, generator, may_flip=self.may_flip))
-        return torch.stack(views)
+        image = self.images.open(index % len(self.images))
+        # Resized once: the crops find nothing left to resize.
+        resized = self.preprocessing.resized(image)
+        picture = Picture(image, resized, self.preprocessing, self.may_flip)
+        drawn = [picture.random_view(self.augmentation, generator, number=i) for i in range(self.n_random)]
+        return torch.stack([self.preprocessing.centre_view(resized), *drawn])
 
 
 def view_loader(

@@ -156,13 +156,13 @@ def _learner(model: Model, settings: Settings) -> Learner:
 
 def _source(job: Job, bank: Bank | None, method: BaseMethod) -> Source:
     split, settings = job.split, job.settings
-    recipe, batch_size, seed = settings.views.recipe, settings.training.batch_size, settings.seed
+    chosen, batch_size, seed = settings.views, settings.training.batch_size, settings.seed
     draw = partial(method.draw, drop_last=settings.training.drop_last)
     if bank is not None:
-        return BankViews(bank, split.labels, recipe, batch_size=batch_size, seed=seed, draw=draw)
+        return BankViews(bank, split.labels, chosen.recipe, batch_size=batch_size, seed=seed, draw=draw)
     assert split.images is not None
     return OnlineViews(
-        split.images, split.labels, job.backbone, recipe, batch_size=batch_size, seed=seed,
+        split.images, split.labels, job.backbone, chosen, batch_size=batch_size, seed=seed,
         may_flip=split.may_flip, n_workers=choose_workers(settings.workers), draw=draw,
     )  # fmt: skip
 

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-from PIL import Image, ImageEnhance, ImageOps
+from PIL import Image
 from torch import Tensor
 
 from nngcd.core.config import build, to_values
 from nngcd.core.errors import ConfigError
 
 Recipe = Literal["two-random", "random+centre", "strong+weak"]
+Augmentation = Literal["crop", "affine", "randaugment", "dino", "distorted"]
+"""The kinds of random views; `distorted` is that of the recipe strong+weak."""
 Interpolation = Literal["bicubic", "bilinear"]
 
 _RESAMPLING = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
-
-# Each takes an image and a strength in [-1, 1].
-_DISTORTIONS: tuple[Callable[[Image.Image, float], Image.Image], ...] = (
-    lambda image, strength: ImageEnhance.Brightness(image).enhance(1 + 0.5 * strength),
-    lambda image, strength: ImageEnhance.Contrast(image).enhance(1 + 0.5 * strength),
-    lambda image, strength: ImageEnhance.Color(image).enhance(1 + 0.9 * strength),
-    lambda image, strength: ImageEnhance.Sharpness(image).enhance(1 + 0.9 * strength),
-    lambda image, strength: image.rotate(15 * strength, Image.Resampling.BILINEAR),
-    lambda image, strength: ImageOps.posterize(image, 8 - round(4 * abs(strength))),
-    lambda image, strength: ImageOps.solarize(image, 255 - round(100 * abs(strength))),
-    lambda image, strength: ImageOps.autocontrast(image),
-    lambda image, strength: ImageOps.equalize(image),
-)
 
 # A longer strip is cut to its middle before resizing: a 1 x 10,000 image would otherwise grow to 2 GB.
 MAX_ASPECT = 20
@@ -47,6 +35,11 @@ class Config:
     recipe: Recipe = "two-random"
     """What is compared: two random views (the paper), a random view and the centre crop (the authors' code), or a
     distorted random view and the centre crop (muGCD)."""
+    augmentation: Literal["crop", "affine", "randaugment", "dino"] = "crop"
+    """How random views are drawn: `crop`, a random crop that may be flipped; or as CiPR's code does for CUB (`affine`:
+    the whole image, turned, sheared and made smaller), for Stanford Cars (`randaugment`: after two of RandAugment's
+    operations at full strength) and for generic data sets (`dino`: crops of 0.4 to 1 of the image with changed colours,
+    one view blurred, the other at times solarised; of more than two kept views, the two kinds in turn)."""
     per_image: int | str = 2
     """Random views of each image that are passed through the frozen trunk once and kept in the view bank, beside the
     centre view (0 where `sizes` already make several views of that); `online` draws new ones in every epoch instead,
@@ -61,6 +54,10 @@ class Config:
     def __post_init__(self) -> None:
         if self.recipe not in get_args(Recipe):
             raise ConfigError("views.recipe", self.recipe, f"must be one of {', '.join(get_args(Recipe))}")
+        if self.recipe == "strong+weak" and self.augmentation != "crop":
+            raise ConfigError(
+                "views.augmentation", self.augmentation, "must be crop: strong+weak has its own distortions"
+            )
         least, most = SIZES
         if len({*self.sizes}) < max(len(self.sizes), 1) or not all(least <= size <= most for size in self.sizes):
             reason = f"must be different multiples of the image size, {least:g} to {most:g}, such as [1, 1.25]"
@@ -72,6 +69,11 @@ class Config:
             raise ConfigError("views.per_image", self.per_image, f"must be a number from {fewest}, or online")
         if not self.bank_gb > 0:
             raise ConfigError("views.bank_gb", self.bank_gb, "must be positive")
+
+    @property
+    def kind(self) -> Augmentation:
+        """The kind of random views that recipe and augmentation make."""
+        return "distorted" if self.recipe == "strong+weak" else self.augmentation
 
     @property
     def n_kept(self) -> int | None:
@@ -154,18 +156,12 @@ class Preprocessing:
 
     def _crop(self, image: Image.Image, left: int, top: int) -> Tensor:
         crop = image.crop((left, top, left + self.image_size, top + self.image_size))
-        return torch.from_numpy(np.array(crop)).permute(2, 0, 1).contiguous()
+        return as_tensor(crop)
 
 
-def distorted(image: Image.Image, generator: np.random.Generator) -> Image.Image:
-    """Return the image with two distortions out of nine, of random strength (after RandAugment, Cubuk et al. 2020).
-
-    Only such as leave most objects what they are: colour, contrast, brightness, sharpness and a turn of up to 15
-    degrees; RandAugment's cut-outs and large shifts are left out.
-    """
-    for choice in generator.choice(len(_DISTORTIONS), size=2, replace=False):
-        image = _DISTORTIONS[choice](image, float(generator.uniform(-1, 1)))
-    return image
+def as_tensor(image: Image.Image) -> Tensor:
+    """Return an RGB image as uint8 (3, H, W)."""
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
 
 
 def feature_views(features_nd: Tensor, n_views: int, generator: torch.Generator, drop: float = 0.1) -> Tensor:

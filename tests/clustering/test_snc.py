@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from nngcd.clustering import snc
+from nngcd.clustering import neighbour_links
 from nngcd.clustering.snc import cluster, merge_closest, partitions
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.metrics.accuracy import split_accuracy
@@ -235,7 +235,7 @@ def test_the_scale_of_all_features_is_no_matter():
 def test_the_size_of_blocks_changes_nothing(monkeypatch):
     x, labels, _ = draw(0)
     levels, found = partitions(x, labels), cluster(x, labels, 8)
-    monkeypatch.setattr(snc, "MAX_CELLS", 100)
+    monkeypatch.setattr(neighbour_links, "MAX_CELLS", 100)
     assert listed(partitions(x, labels)) == listed(levels)
     assert np.array_equal(cluster(x, labels, 8), found)
 
@@ -244,7 +244,7 @@ def test_many_images_need_no_table_of_all_pairs(monkeypatch):
     rng = np.random.default_rng(0)
     x = torch.from_numpy(rng.normal(size=(10_000, 4)).astype(np.float32))
     labels = np.where(np.arange(10_000) % 4 == 0, np.arange(10_000) % 100 // 4, FREE)
-    monkeypatch.setattr(snc, "MAX_CELLS", 2**20)
+    monkeypatch.setattr(neighbour_links, "MAX_CELLS", 2**20)
     largest, matmul = [], torch.Tensor.__matmul__
     monkeypatch.setattr(torch.Tensor, "__matmul__", lambda a, b: largest.append(len(a) * b.shape[1]) or matmul(a, b))
     assert is_pure(partitions(x, labels)[-1], labels)

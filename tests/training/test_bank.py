@@ -57,9 +57,9 @@ class Watching(Progress):
         self.said.append(text)
 
 
-def make(backbone, split, cache, n_random=2, *, is_strong=False, limit_gb=1.0, progress=None):
+def make(backbone, split, cache, n_random=2, *, augmentation="crop", limit_gb=1.0, progress=None):
     progress = progress or Watching()
-    plan = plan_bank(backbone, split, n_random=n_random, is_strong=is_strong, limit_gb=limit_gb)
+    plan = plan_bank(backbone, split, n_random=n_random, augmentation=augmentation, limit_gb=limit_gb)
     return view_bank(plan, cache=cache, n_workers=0, progress=progress), progress.n_images
 
 
@@ -68,14 +68,14 @@ def everything(bank):
     return bank.take(image_nv.flatten(), view_nv.flatten()).unflatten(0, image_nv.shape)
 
 
-@pytest.mark.parametrize("is_strong", [False, True])
+@pytest.mark.parametrize("augmentation", ["crop", "distorted", "dino"])
 def test_kept_views_are_online_views_of_the_same_seed_in_half_precision(
-    backbone, pictures, tmp_path, small_shards, is_strong
+    backbone, pictures, tmp_path, small_shards, augmentation
 ):
-    bank, _ = make(backbone, pictures, tmp_path, is_strong=is_strong)
+    bank, _ = make(backbone, pictures, tmp_path, augmentation=augmentation)
     online = ViewDataset(
         pictures.images, backbone.preprocessing, seed=VIEW_SEED, n_random=2, may_flip=pictures.may_flip,
-        purpose="cache", is_strong=is_strong,
+        purpose="cache", augmentation=augmentation,
     )  # fmt: skip
     hidden_nv = run_trunk(backbone, torch.stack([online[i] for i in range(N_IMAGES)]))
     assert everything(bank).dtype == torch.float16
@@ -132,7 +132,7 @@ def test_an_image_that_is_gone_is_named(backbone, tmp_path, rng, n_workers):
         pixels = rng.integers(0, 255, size=(40, 40, 3)).astype(np.uint8)
         Image.fromarray(pixels).save(folder / ("a" if i < 2 else ".") / f"{i}.png")
     split, _ = open_dataset(str(folder))
-    plan = plan_bank(backbone, split, n_random=1, is_strong=False, limit_gb=1)
+    plan = plan_bank(backbone, split, n_random=1, augmentation="crop", limit_gb=1)
     (folder / "3.png").unlink()
     with pytest.raises(
         DataError, match=r"^D04: cannot open image '.*3\.png': No such file.*--resume when it is back\.$"
@@ -176,11 +176,23 @@ def test_an_interrupted_bank_goes_on_where_it_stopped(backbone, pictures, tmp_pa
     assert torch.equal(everything(bank), everything(make(backbone, pictures, None)[0]))
 
 
+def test_views_that_are_kept_already_are_found_by_the_same_keys(backbone):
+    """A bank of an earlier version stays valid: crops and distorted views have the keys they always had."""
+    split = from_arrays(np.arange(2 * 8 * 8 * 3, dtype=np.uint8).reshape(2, 8, 8, 3))
+
+    def keys(augmentation):
+        return plan_bank(backbone, split, n_random=1, augmentation=augmentation, limit_gb=1).keys().of_view(1).tolist()
+
+    assert keys("crop") == [b"4b7a9ddf351a0f9d5ffb08bf25872ed1", b"6e73fd1223c2962302115ada134ed45e"]
+    assert keys("distorted") == [b"f101a89af3ca665fbf39287f473253de", b"53aa9e1f1673508dba78d39ced1d9102"]
+
+
 def test_other_images_views_or_weights_are_not_mixed_up(backbone, pictures, tmp_path, rng):
     make(backbone, pictures, tmp_path)
     others = from_arrays(rng.integers(0, 255, size=(N_IMAGES, 40, 40, 3)).astype(np.uint8))
     assert make(backbone, others, tmp_path)[1] == N_IMAGES
-    assert make(backbone, pictures, tmp_path, is_strong=True)[1] == N_IMAGES
+    for augmentation in ("distorted", "affine", "randaugment", "dino"):
+        assert make(backbone, pictures, tmp_path, augmentation=augmentation)[1] == N_IMAGES
     assert make(backbone, replace(pictures, may_flip=not pictures.may_flip), tmp_path)[1] == N_IMAGES
     other_weights = load_backbone("resnet18", pretrained=False, image_size=32)
     other_weights.network.conv1.weight.data.add_(0.1)
@@ -325,7 +337,7 @@ bank.SHARD_IMAGES = 4
 torch.manual_seed(0)
 backbone = load_backbone("resnet18", pretrained=False, image_size=32)
 pictures = from_arrays(np.random.default_rng(0).integers(0, 255, size=(20, 40, 40, 3)).astype(np.uint8))
-plan = bank.plan_bank(backbone, pictures, n_random=2, is_strong=False, limit_gb=1)
+plan = bank.plan_bank(backbone, pictures, n_random=2, augmentation="crop", limit_gb=1)
 made = bank.view_bank(plan, cache=Path(sys.argv[1]), n_workers=0, progress=Progress())
 print(float(made.take(torch.arange(20), torch.arange(20) % 3).double().sum()))
 """,

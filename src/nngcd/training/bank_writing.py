@@ -28,11 +28,14 @@ from nngcd.loading import ViewDataset, view_loader
 from nngcd.training.bank import DiskBank
 from nngcd.training.bank_files import Keys, Places, ViewKeys, find_views, view_file, write_keys
 from nngcd.training.extraction import IMAGES_PER_READ, run_trunk
+from nngcd.views import Augmentation
 
 CODE_VERSION = 3
 """Raised when views or trunks are computed differently, so that older files are not used."""
 VIEW_SEED = 0
 """Kept views are drawn from a fixed seed, so that runs with different seeds share one bank."""
+KEY_OF_KIND: dict[Augmentation, bool] = {"crop": False, "distorted": True}
+"""Kinds of views that kept files know by these words instead of their names."""
 SECONDS_PER_DAY = 86_400
 SHARD_BYTES, SHARD_IMAGES = 2**28, 512
 """A file is at most this large, and holds at most so many images: what is lost when the writing is interrupted."""
@@ -45,7 +48,7 @@ class BankPlan:
     backbone: Backbone
     split: Split
     n_random: int
-    is_strong: bool
+    augmentation: Augmentation
     hidden_shape: tuple[int, ...]
 
     @property
@@ -103,7 +106,8 @@ class BankPlan:
         contents = [self.images.fingerprint(i) for i in range(len(self.images))]
         centre_n = np.array([_hash("centre", content) for content in contents], dtype=bytes)
         # The place counts: it names the generator of an image's random views.
-        facts = ([i, content, self.split.may_flip, self.is_strong] for i, content in enumerate(contents))
+        kind = KEY_OF_KIND.get(self.augmentation, self.augmentation)
+        facts = ([i, content, self.split.may_flip, kind] for i, content in enumerate(contents))
         return ViewKeys(centre_n, np.array([_hash("random", *each) for each in facts], dtype=bytes))
 
 
@@ -124,7 +128,9 @@ class Shard:
         return {view: keys.of_view(view)[self.image_m] for view in self.views}
 
 
-def plan_bank(backbone: Backbone, split: Split, *, n_random: int, is_strong: bool, limit_gb: float) -> BankPlan:
+def plan_bank(
+    backbone: Backbone, split: Split, *, n_random: int, augmentation: Augmentation, limit_gb: float
+) -> BankPlan:
     """Return the plan of a bank of this backbone's hidden states.
 
     Raises:
@@ -132,7 +138,7 @@ def plan_bank(backbone: Backbone, split: Split, *, n_random: int, is_strong: boo
     """
     size = backbone.preprocessing.image_size
     shape = tuple(run_trunk(backbone, torch.zeros(1, 3, size, size, dtype=torch.uint8)).shape[1:])
-    plan = BankPlan(backbone=backbone, split=split, n_random=n_random, is_strong=is_strong, hidden_shape=shape)
+    plan = BankPlan(backbone=backbone, split=split, n_random=n_random, augmentation=augmentation, hidden_shape=shape)
     if plan.n_bytes > limit_gb * 1e9:
         text = f"the view bank ({plan.size}) takes more than the {limit_gb:g} GB allowed. {plan.ways_out}"
         raise ResourceError(f"{text}, or allow more (--bank-size).")
@@ -222,7 +228,7 @@ def _write_shard(
     """Compute the missing views of a shard's images, and write each view's file whole."""
     dataset = ViewDataset(
         plan.images, plan.backbone.preprocessing, seed=VIEW_SEED, n_random=plan.n_random,
-        may_flip=plan.split.may_flip, purpose="cache", is_strong=plan.is_strong,
+        may_flip=plan.split.may_flip, purpose="cache", augmentation=plan.augmentation,
     )  # fmt: skip
     order, shape = torch.from_numpy(shard.image_m), (len(shard.image_m), *plan.hidden_shape)
     by_view = shard.keys(keys)

@@ -131,7 +131,7 @@ class OnlineViews(_Drawn):
         images: Images,
         labels: NDArray[np.int64],
         backbone: Backbone,
-        recipe: views.Recipe,
+        chosen: views.Config,
         *,
         batch_size: int,
         seed: int,
@@ -140,19 +140,19 @@ class OnlineViews(_Drawn):
         draw: Draw = balanced_batches,
     ) -> None:
         super().__init__(labels, batch_size=batch_size, seed=seed, draw=draw)
-        self.images, self.backbone, self.recipe = images, backbone, recipe
+        self.images, self.backbone, self.chosen = images, backbone, chosen
         self.may_flip, self.n_workers = may_flip, n_workers
 
     def batches(self, epoch: int) -> Iterator[Views]:
         """Yield the batches."""
-        n_random = 2 if self.recipe == "two-random" else 1
+        n_random = 2 if self.chosen.recipe == "two-random" else 1
         dataset = ViewDataset(
             self.images,
             self.backbone.preprocessing,
             seed=self.seed,
             n_random=n_random,
             may_flip=self.may_flip,
-            is_strong=self.recipe == "strong+weak",
+            augmentation=self.chosen.kind,
             purpose=f"train/{epoch}",
         )
         drawn = self._draw(epoch)
