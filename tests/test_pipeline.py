@@ -24,7 +24,7 @@ from nngcd.evaluation import evaluate
 from nngcd.job import prepare
 from nngcd.pipeline import discover, fit, fit_job
 from nngcd.prediction import predict
-from nngcd.settings import resolve
+from nngcd.settings import resolve, to_values
 from nngcd.training.model import Model
 
 SMALL = {"n_hidden": 32, "n_projection": 16, "sparse_weight": 1e-6}
@@ -277,6 +277,21 @@ def test_a_newer_model_format_is_refused(blob_split, tmp_path):
     (run.model / "config.json").write_text(json.dumps(facts | {"format": 99}))
     with pytest.raises(DataError, match="newer nngcd"):
         predict(run, blob_split)
+
+
+def test_an_older_run_with_a_setting_that_is_gone_is_resumed_and_loaded(blob_split, tmp_path, stop_after):
+    values = {"training": {"epochs": 2, "batch_size": 48}, "method": "pim", "k": 6}
+    values["loss"] = {"n_hidden": 12, "n_projection": 8, "n_candidates": 2, "search_steps": 2, "n_steps": 2}
+    settings, run = resolve(values), RunFolder.create(tmp_path / "run")
+    with pytest.raises(KeyboardInterrupt):
+        fit(blob_split, settings, run=run, progress=stop_after(1))
+    whole = to_values(settings)
+    older = resolve(whole | {"loss": whole["loss"] | {"temperature": 0.1}})
+    discover(prepare(blob_split, older), None, run, cache=None, progress=Progress())
+    facts = read_json(run.model / "config.json")
+    facts["loss"]["temperature"] = 0.1
+    (run.model / "config.json").write_text(json.dumps(facts))
+    assert predict(run, blob_split)["category"].nunique() == 6
 
 
 def test_global_random_state_is_left_alone(blob_split):

@@ -245,3 +245,8 @@ def test_what_is_no_longer_a_setting_is_forgotten_of_old_runs_only():
     assert resolve(old) == resolve({})
     with pytest.raises(ConfigError, match=r"views.averaged.*no such setting"):
         resolve({"views": {"averaged": True}})
+    of_pim = to_values(resolve({"method": "pim"}))
+    of_pim["loss"]["temperature"] = 0.1
+    assert resolve(of_pim) == resolve({"method": "pim"})
+    with pytest.raises(ConfigError, match=r"loss.temperature.*no such setting"):
+        resolve({"method": "pim", "loss": {"temperature": 0.1}})

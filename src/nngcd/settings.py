@@ -143,8 +143,10 @@ def resolve(values: config.Values) -> Settings:
     if "backbone" in chosen:
         preset = {name: value for name, value in preset.items() if name not in OF_THE_BACKBONE}
     # The settings of a whole run are what they were, also when a newer version recommends something else.
-    merged = config.merge(chosen) if values.keys() >= OF_A_RUN else config.merge(preset, chosen)
-    loss = config.build(method_config, _group(merged.pop("loss", None)), group="loss")
+    is_whole = values.keys() >= OF_A_RUN
+    merged = config.merge(chosen) if is_whole else config.merge(preset, chosen)
+    given = _group(merged.pop("loss", None))
+    loss = config.build(method_config, config.without_gone(method_config, given) if is_whole else given, group="loss")
     return dataclasses.replace(config.build(Settings, merged), loss=loss)
 
 

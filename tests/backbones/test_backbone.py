@@ -48,11 +48,12 @@ def test_only_maps_on_a_cpu_come_in_small_batches():
     assert len(small_batches(maps.to("meta"))) == 1
 
 
-def test_sparse_weights_are_matrices_and_kernels_of_the_tail():
+def test_sparse_weights_are_matrices_kernels_and_gains_of_the_tail():
     vit = timm.create_model("vit_tiny_patch16_224", depth=2, embed_dim=24, num_heads=2, num_classes=0)
     backbone = replace(small_backbone(split_timm), network=vit)
-    assert [tuple(weight.shape) for weight in backbone.sparse_weights] == [(72, 24), (24, 24), (96, 24), (24, 96)]
-    assert small_backbone().sparse_weights == []  # its tail has only the gain of a BatchNorm
+    block = [(24,), (72, 24), (24, 24), (24,), (96, 24), (24, 96)]  # and not the final norm, which is frozen
+    assert [tuple(weight.shape) for weight in backbone.sparse_weights] == block
+    assert [tuple(weight.shape) for weight in small_backbone().sparse_weights] == [(4,)]
 
 
 def test_frozen_gives_features_of_length_root_20_and_an_identity_adapter():

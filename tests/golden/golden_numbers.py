@@ -8,7 +8,7 @@ Each row states everything that decides a number: seeds, shapes and constants. I
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -42,3 +42,26 @@ def assert_agrees(row: dict[str, Any], value: Tensor, *inputs: Tensor) -> None:
     assert value.item() == pytest.approx(row["value"], rel=TOLERANCE, abs=TOLERANCE)
     norms = [gradient.norm().item() for gradient in torch.autograd.grad(value, inputs)] if inputs else []
     assert norms == pytest.approx(row.get("gradients", []), rel=TOLERANCE, abs=TOLERANCE)
+
+
+class Clusters(NamedTuple):
+    """Rows in clusters, some of the old classes' rows labelled, and a first centre for each cluster."""
+
+    unit_nd: Tensor
+    class_n: Tensor
+    labels_n: Tensor
+    """-1 for unlabelled rows."""
+    start_kd: Tensor
+
+
+def clusters(row: dict[str, Any]) -> Clusters:
+    """Return the rows that a row's `seed`, `rows`, `features`, `classes`, `old` and `spread` describe, of length 1."""
+    random = np.random.RandomState(row["seed"])
+    centre_kd = random.standard_normal((row["classes"], row["features"]))
+    class_n = random.randint(row["classes"], size=row["rows"])
+    x_nd = centre_kd[class_n] + row["spread"] * random.standard_normal((row["rows"], row["features"]))
+    unit_nd = x_nd / np.linalg.norm(x_nd, axis=1, keepdims=True)
+    is_labelled_n = (class_n < row["old"]) & (random.uniform(size=row["rows"]) < 0.5)
+    start_kd = 0.8 * unit_nd[random.choice(row["rows"], row["classes"], replace=False)]
+    labels_n = np.where(is_labelled_n, class_n, -1)
+    return Clusters(*map(torch.from_numpy, (unit_nd, class_n, labels_n, start_kd)))

@@ -52,20 +52,22 @@ def test_the_terms_are_the_papers_with_their_weights(batch):
     assert terms["sparse"].item() == pytest.approx(3e-5 * hybrid_sparse_norm(matrices, l1_share=0.6).item())
 
 
-@pytest.mark.parametrize("parts", [("prototypes",), ("tail", "projection"), ("prototypes", "tail"), ()])
+@pytest.mark.parametrize("parts", [("prototypes",), ("tail", "projection"), ("prototypes", "gains"), ("tail",), ()])
 def test_the_regulariser_touches_the_weights_it_is_told_to(batch, parts):
-    tail = Adapter(6)
-    method = nngcd.Method(nngcd.Config(**SMALL, sparse_on=parts), make_task(sparse_weights=(tail.weight,)))
+    tail, norm = Adapter(6), torch.nn.LayerNorm(6)
+    task = make_task(sparse_weights=(norm.weight, tail.weight))
+    method = nngcd.Method(nngcd.Config(**SMALL, sparse_on=parts), task)
     sparse = method.loss(batch)["sparse"]
     touched = {
         "tail": [tail.weight],
+        "gains": [norm.weight],
         "projection": [p for p in method.projection.parameters() if p.ndim == 2],
         "prototypes": [method.prototypes.weight],
     }
     everything = [weight for matrices in touched.values() for weight in matrices]
     expected = [weight for part in parts for weight in touched[part]]
     assert sparse.item() == pytest.approx(3e-5 * hybrid_sparse_norm(expected).item(), rel=1e-6)
-    gradients = torch.autograd.grad(sparse, everything, allow_unused=True) if parts else [None] * 5
+    gradients = torch.autograd.grad(sparse, everything, allow_unused=True) if parts else [None] * 6
     assert [g is not None for g in gradients] == [any(w is one for one in expected) for w in everything]
 
 

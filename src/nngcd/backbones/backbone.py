@@ -83,12 +83,8 @@ class Backbone:
 
     @property
     def sparse_weights(self) -> list[nn.Parameter]:
-        """The weights of the tail that a sparse regulariser may touch: matrices and kernels.
-
-        The authors' code takes every name with "weight" in it, which also pulls at the gains of the norm layers.
-        """
-        named = self.tail.named_parameters()
-        return [p for name, p in named if name.endswith("weight") and p.ndim >= 2 and p.requires_grad]
+        """The weights of the tail that a sparse regulariser may touch: matrices, kernels and the gains of norm layers."""
+        return [p for name, p in self.tail.named_parameters() if name.endswith("weight") and p.requires_grad]
 
 
 class Trunk(nn.Module):

@@ -64,6 +64,11 @@ def check_names(cls: type, values: Mapping[str, Any], prefix: str = "") -> None:
             check_names(kind, value, f"{prefix}{name}.")
 
 
+def without_gone(cls: type, values: Mapping[str, Any]) -> Values:
+    """Return what an older version saved, less the settings that the class lists as `gone`."""
+    return {name: value for name, value in values.items() if name not in getattr(cls, "gone", ())}
+
+
 def to_values(settings: Any) -> Values:  # noqa: ANN401 (any dataclass instance; typing has no public name for it)
     """Return settings as nested plain values that YAML and JSON can hold."""
     return typing.cast(Values, TypeAdapter(type(settings)).dump_python(settings, mode="json"))

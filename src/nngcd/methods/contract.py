@@ -27,7 +27,7 @@ class Task:
     generator: torch.Generator
     """The only source of randomness for initial weights; clustering draws from `Overview.seed`."""
     sparse_weights: tuple[Tensor, ...] = ()
-    """The weights of the backbone's tail that a sparse regulariser may touch."""
+    """The weights of the backbone's tail that a sparse regulariser may touch; gains of norm layers have one axis."""
 
 
 class Moment(NamedTuple):

@@ -51,28 +51,37 @@ class ContrastConfig(HeadConfig):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Config(ContrastConfig):
-    """GCD's settings."""
+class ClusterConfig(ContrastConfig):
+    """Settings of the two losses and of semi-supervised k-means after them."""
 
     cluster_start: Literal["matched", "published"] = "published"
     """How semi-supervised k-means finds its first centres: GCD's own way, or ours."""
     n_starts: int = 100
     """Starts of semi-supervised k-means; the one with the least inertia is kept."""
-    temperature: float = 0.1
-    """Turns distances into probabilities; it changes confidences, never an assignment."""
 
     def __post_init__(self) -> None:
         ContrastConfig.__post_init__(self)
         check_at_least_one(self, "n_starts")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(ClusterConfig):
+    """GCD's settings."""
+
+    temperature: float = 0.1
+    """Turns distances into probabilities; it changes confidences, never an assignment."""
+
+    def __post_init__(self) -> None:
+        ClusterConfig.__post_init__(self)
         check_positive(self, "temperature")
 
 
 class Method(CentreMethod):
     """GCD. Views of an image and labelled images of a class attract each other; the head is then discarded."""
 
-    config: Config
+    config: ClusterConfig
 
-    def __init__(self, config: Config, task: Task) -> None:
+    def __init__(self, config: ClusterConfig, task: Task) -> None:
         super().__init__(config, task)
         self.head = ContrastHead(config, task)
 
@@ -116,6 +125,6 @@ def contrast_terms(z_vbd: Tensor, labels_b: Tensor, config: ContrastConfig) -> d
     return {"contrast": (1 - config.supervised_weight) * contrast, "supcon": config.supervised_weight * labelled}
 
 
-def cluster_centres(overview: Overview, task: Task, config: Config) -> Tensor:
+def cluster_centres(overview: Overview, task: Task, config: ClusterConfig) -> Tensor:
     """Return the centres of semi-supervised k-means of the normalised features; centre k < n_old is old class k."""
     return semi_supervised_centres(overview, task.n_clusters, init=config.cluster_start, n_init=config.n_starts)

@@ -13,7 +13,6 @@ With all of them off the loss is SimGCD's, to the bit (tested).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 from typing import Literal
 
 import torch
@@ -48,8 +47,9 @@ class Config(simgcd.Config):
     """Width of that weighting (sigma); large values give InfoNCE."""
     sparse_weight: float = 3e-5
     """Weight of the hybrid sparse regulariser (gamma); 0 switches it off."""
-    sparse_on: tuple[Literal["tail", "projection", "prototypes"], ...] = ("tail", "projection", "prototypes")
-    """Whose matrices the regulariser touches (W, which the paper leaves undefined)."""
+    sparse_on: tuple[Literal["tail", "gains", "projection", "prototypes"], ...] = ("tail", "projection", "prototypes")
+    """What the regulariser touches (W, which the paper leaves undefined): the matrices of these parts, and the gains of
+    the tail's norm layers (authors' code)."""
     sparse_l1_share: float = 0.6
     """Share of the L1 norm in the regulariser (beta), in [0, 1]."""
     sparse_frobenius: Literal["squared", "norm"] = "squared"
@@ -141,8 +141,10 @@ class Method(simgcd.Method):
             include_positive=c.nce_form == "official", mean_negatives=c.nce_form == "printed",
         )  # fmt: skip
 
-    def _sparse_weights(self) -> tuple[Tensor, ...]:
-        """Return the matrices that `sparse_on` names; not normalisation gains, as the authors do (docs/paper.md)."""
-        projection = tuple(p for p in self.projection.parameters() if p.ndim >= 2)
-        weights = {"tail": self.task.sparse_weights, "projection": projection, "prototypes": (self.prototypes.weight,)}
-        return tuple(chain.from_iterable(weights[part] for part in weights if part in self.config.sparse_on))
+    def _sparse_weights(self) -> list[Tensor]:
+        tail, projection = self.task.sparse_weights, self.projection.parameters()
+        weights = {
+            "tail": [p for p in tail if p.ndim >= 2], "gains": [p for p in tail if p.ndim == 1],
+            "projection": [p for p in projection if p.ndim >= 2], "prototypes": [self.prototypes.weight],
+        }  # fmt: skip
+        return [p for part in weights if part in self.config.sparse_on for p in weights[part]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -24,18 +25,21 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Config(gcd.Config):
-    """PIM's settings; defaults are those of its code."""
+class Config(gcd.ClusterConfig):
+    """PIM's settings; defaults are those of its paper."""
 
-    temperature: float = 0.1
-    """Not used: `scale` is what turns products into probabilities here. (Settings of earlier runs have it.)"""
+    # Runs and models of older versions have it; it did nothing.
+    gone: ClassVar[tuple[str, ...]] = ("temperature",)
     conditional_weight: float | None = None
     """Weight of the conditional entropy (lambda); when absent it is searched: near 0 suits balanced classes, 1 a few
     large and many small ones."""
     n_candidates: int = 20
-    """How many values of lambda are tried, evenly spaced up to 1."""
+    """How many values of lambda there are, evenly spaced up to 1; the smallest is never chosen."""
     search_steps: int = 1000
     """Steps of each trial."""
+    trials_continue: bool = False
+    """Whether a trial starts where the trial before it ended (authors' code, whose trials share one tensor), not at the
+    centres of k-means."""
     n_steps: int = 1000
     """Steps of the final classifier."""
     learning_rate: float = 1e-3
@@ -46,7 +50,7 @@ class Config(gcd.Config):
     """What the product of classifier and feature is multiplied by."""
 
     def __post_init__(self) -> None:
-        gcd.Config.__post_init__(self)
+        gcd.ClusterConfig.__post_init__(self)
         check_not_negative(self, "conditional_weight", "weight_decay")
         check_at_least_one(self, "n_steps", "search_steps", "n_candidates")
         check_positive(self, "learning_rate", "scale")
@@ -63,55 +67,62 @@ class Method(gcd.Method):
         unit_nd, labels_n = F.normalize(overview.features_nd, dim=-1), overview.labels_n.to(overview.features_nd.device)
         chosen = c.conditional_weight
         if chosen is None:
-            chosen = self._search(unit_nd, labels_n, overview.seed)
+            start_kd = KMeans(self.task.n_clusters, random_state=overview.seed).fit(unit_nd).cluster_centers_
+            chosen = search_lambda(start_kd, unit_nd, labels_n, c)
         start_kd = gcd.cluster_centres(overview, self.task, c)
-        self.centres_kd.copy_(maximise_information(start_kd, unit_nd, labels_n, chosen, c.n_steps, c))
+        self.centres_kd.copy_(maximise_information(start_kd, unit_nd, labels_n, chosen, c, is_trial=False))
 
     def assign(self, features_nd: Tensor) -> Tensor:
         """Return the classifier's logits."""
         return self.config.scale * F.normalize(features_nd, dim=-1) @ self.centres_kd.T
 
-    def _search(self, unit_nd: Tensor, labels_n: Tensor, seed: int) -> float:
-        """Return the lambda whose classifier, trained without any label, matches the labelled images best.
 
-        The smallest candidate is only a reference and never chosen, as in the authors' code. Without labels to match,
-        lambda is 1: PIM is then the mutual information itself.
-        """
-        is_labelled_n = labels_n >= 0
-        if not is_labelled_n.any():
-            return 1.0
-        c = self.config
-        start_kd = KMeans(self.task.n_clusters, n_init=1, random_state=seed).fit(unit_nd).cluster_centers_
-        unlabelled_n = torch.full_like(labels_n, -1)
-        candidates = np.linspace(1 / c.n_candidates, 1, c.n_candidates)[1:] if c.n_candidates > 1 else np.ones(1)
-        shares = []
-        for candidate in candidates.tolist():
-            weight_kd = maximise_information(start_kd, unit_nd, unlabelled_n, candidate, c.search_steps, c)
-            cluster_m = (unit_nd[is_labelled_n] @ weight_kd.T).argmax(-1)
-            label_m = labels_n[is_labelled_n].cpu().numpy()
-            shares.append(split_accuracy(label_m, cluster_m.cpu().numpy(), label_m >= 0).all)
-        best = float(candidates[int(np.argmax(shares))])
-        _LOG.info("PIM: lambda %.2f of %d tried", best, len(shares))
-        return best
+def search_lambda(start_kd: Tensor, unit_nd: Tensor, labels_n: Tensor, config: Config) -> float:
+    """Return the lambda whose classifier, trained without cross-entropy, matches the labelled images best.
+
+    The labels only say over which images the conditional entropy is taken: the unlabelled ones. The smallest candidate
+    is never chosen, and accuracies count in hundredths of a percent, the smaller lambda going first: all as in the
+    authors' code. Without labels to match lambda is 1, which makes PIM the mutual information itself.
+    """
+    is_labelled_n = labels_n >= 0
+    if config.n_candidates == 1 or not is_labelled_n.any():
+        return 1.0
+    label_m = labels_n[is_labelled_n].cpu().numpy()
+    candidates = np.linspace(1 / config.n_candidates, 1, config.n_candidates)
+    percents = []
+    for candidate in candidates[0 if config.trials_continue else 1 :].tolist():
+        weight_kd = maximise_information(start_kd, unit_nd, labels_n, candidate, config, is_trial=True)
+        cluster_m = (unit_nd[is_labelled_n] @ weight_kd.T).argmax(-1).cpu().numpy()
+        percents.append(round(100 * split_accuracy(label_m, cluster_m, label_m >= 0).all, 2))
+        start_kd = weight_kd if config.trials_continue else start_kd
+    best = float(candidates[1:][np.argmax(percents[-len(candidates) + 1 :])])
+    _LOG.info("PIM: lambda %.2f of %d tried", best, len(percents))
+    return best
 
 
 def maximise_information(
-    start_kd: Tensor, unit_nd: Tensor, labels_n: Tensor, conditional_weight: float, n_steps: int, config: Config
+    start_kd: Tensor, unit_nd: Tensor, labels_n: Tensor, conditional_weight: float, config: Config, *, is_trial: bool
 ) -> Tensor:
     """Return the weights of the classifier after full-batch Adam from `start_kd`: PIM, Eq. (6)."""
     weight_kd = start_kd.detach().clone().requires_grad_()
     optimiser = torch.optim.Adam([weight_kd], config.learning_rate, weight_decay=config.weight_decay)
     with torch.enable_grad():
-        for _ in range(n_steps):
-            loss = information_loss(config.scale * unit_nd @ weight_kd.T, labels_n, conditional_weight)
+        for _ in range(config.search_steps if is_trial else config.n_steps):
+            logits_nk = config.scale * unit_nd @ weight_kd.T
+            loss = information_loss(logits_nk, labels_n, conditional_weight, learns_labels=not is_trial)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call] # torch has no type here
             optimiser.step()
     return weight_kd.detach()
 
 
-def information_loss(logits_nk: Tensor, labels_n: Tensor, conditional_weight: float) -> Tensor:
-    """Return  lambda * mean H(p_i) over unlabelled images - H(mean p_i over all) + cross-entropy of labelled ones."""
+def information_loss(
+    logits_nk: Tensor, labels_n: Tensor, conditional_weight: float, *, learns_labels: bool = True
+) -> Tensor:
+    """Return  lambda * mean H(p_i) over unlabelled images - H(mean p_i over all) + cross-entropy of labelled ones.
+
+    Without `learns_labels` the cross-entropy is left out.
+    """
     logp_nk = logits_nk.log_softmax(-1)
     p_nk = logp_nk.exp()
     is_labelled_n = labels_n >= 0
@@ -120,6 +131,6 @@ def information_loss(logits_nk: Tensor, labels_n: Tensor, conditional_weight: fl
     loss = (mean_k * mean_k.clamp_min(torch.finfo(mean_k.dtype).tiny).log()).sum()
     if not is_labelled_n.all():
         loss = loss + conditional_weight * entropy_n[~is_labelled_n].mean()
-    if is_labelled_n.any():
+    if learns_labels and is_labelled_n.any():
         loss = loss + F.nll_loss(logp_nk[is_labelled_n], labels_n[is_labelled_n])
     return loss

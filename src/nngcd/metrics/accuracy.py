@@ -31,6 +31,9 @@ def split_accuracy(truth: ArrayLike, cluster: ArrayLike, is_old: ArrayLike) -> A
     Cluster 0 can stand for one class only. As class 0 it is right for 3 images, which leaves cluster 1 to class 1 with
     1 image: 4 of 6 in all, 3 of 3 old, 1 of 3 new. The other matching (0 for 1, 1 for 0) would make only 2 + 0 right.
 
+    Of several matchings with the most images right, the one with the most old images right counts. So none of the three
+    numbers depends on how clusters and classes are numbered.
+
     Args:
         truth: (n,) true class of each image.
         cluster: (n,) cluster of each image; there may be more or fewer clusters than classes.
@@ -40,7 +43,7 @@ def split_accuracy(truth: ArrayLike, cluster: ArrayLike, is_old: ArrayLike) -> A
         ValueError: the arrays differ in length, or hold negative ids.
     """
     truth, cluster, is_old = _checked(truth, cluster, is_old)
-    is_right = _is_right(truth, cluster)
+    is_right = _is_right(truth, cluster, is_old)
     return Accuracy(all=_mean(is_right), old=_mean(is_right[is_old]), new=_mean(is_right[~is_old]))
 
 
@@ -53,18 +56,19 @@ def split_accuracy_v1(truth: ArrayLike, cluster: ArrayLike, is_old: ArrayLike) -
     truth, cluster, is_old = _checked(truth, cluster, is_old)
     is_right = np.zeros(len(truth), dtype=bool)
     for subset in (is_old, ~is_old):
-        is_right[subset] = _is_right(truth[subset], cluster[subset])
+        is_right[subset] = _is_right(truth[subset], cluster[subset], is_old[subset])
     return Accuracy(all=_mean(is_right), old=_mean(is_right[is_old]), new=_mean(is_right[~is_old]))
 
 
 def balanced_accuracy(truth: ArrayLike, cluster: ArrayLike, is_old: ArrayLike) -> Accuracy:
     """Return the class-balanced accuracy ("v2b"): the matching of `split_accuracy`, each class counted equally.
 
-    For data whose classes differ much in size, such as Herbarium 19. Only the mean is balanced, not the matching.
+    For data whose classes differ much in size, such as Herbarium 19. Only the mean is balanced, not the matching; where
+    several have the most images right, and the most old ones, it can depend on how classes are numbered.
     Arguments as for `split_accuracy`.
     """
     truth, cluster, is_old = _checked(truth, cluster, is_old)
-    is_right = _is_right(truth, cluster)
+    is_right = _is_right(truth, cluster, is_old)
     return Accuracy(
         all=_class_mean(is_right, truth),
         old=_class_mean(is_right[is_old], truth[is_old]),
@@ -82,8 +86,10 @@ def _checked(
     return truth, cluster, is_old
 
 
-def _is_right(truth: NDArray[np.int64], cluster: NDArray[np.int64]) -> NDArray[np.bool_]:
-    is_right: NDArray[np.bool_] = match_clusters(cluster, truth)[cluster] == truth
+def _is_right(
+    truth: NDArray[np.int64], cluster: NDArray[np.int64], is_old: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    is_right: NDArray[np.bool_] = match_clusters(cluster, truth, is_preferred=is_old)[cluster] == truth
     return is_right
 
 

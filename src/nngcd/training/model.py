@@ -130,7 +130,9 @@ class Model:
         try:
             if (version := facts.pop("format")) > FORMAT:
                 raise DataError(f"{folder} was written by a newer nngcd (format {version}): pip install -U nngcd.")
-            blueprint = Blueprint(**facts | {"sizes": tuple(facts.get("sizes", (1.0,)))})
+            settings = find_component("nngcd.methods", facts["method"], "Method").Config
+            loss, sizes = config.without_gone(settings, facts["loss"]), tuple(facts.get("sizes", (1.0,)))
+            blueprint = Blueprint(**facts | {"loss": loss, "sizes": sizes})
             model = cls.assemble(blueprint, build_backbone(blueprint, pretrained=False), seed=0)
             for name, part in model._parts().items():
                 own = {key.removeprefix(f"{name}."): t for key, t in state.items() if key.startswith(f"{name}.")}
