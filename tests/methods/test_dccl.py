@@ -8,6 +8,8 @@ import torch
 
 from nngcd.clustering.communities import communities
 from nngcd.core.errors import ConfigError, ResourceError
+from nngcd.datasets import open_dataset
+from nngcd.job import prepare
 from nngcd.methods import dccl, gcd
 from nngcd.methods.contract import Batch, Moment, Overview
 from nngcd.methods.dccl import moved_concepts
@@ -115,6 +117,16 @@ def test_without_any_concept_the_term_is_zero(method, blob_overview):
 def test_concepts_are_no_part_of_a_saved_model(method, blob_overview):
     method.look(blob_overview)
     assert not [name for name in method.state_dict() if "concept" in name]
+
+
+@pytest.mark.parametrize(("preset", "is_trained"), [("official", True), ("paper", True), ("default", False)])
+def test_the_authors_train_the_final_norm(image_folder, preset, is_trained):
+    split, _ = open_dataset(str(image_folder))
+    network = {"backbone": "test_vit", "weights": "random", "image_size": 32, "effort": "full"}
+    values = {"data": str(image_folder), "method": "dccl", "preset": preset, "k": 3, "loss": SMALL_HEAD} | network
+    with pytest.warns(UserWarning, match="random weights"):
+        tail = prepare(split, resolve(values)).backbone.tail
+    assert [p.requires_grad for name, p in tail.named_parameters() if ".norm." in name] == [is_trained] * 2
 
 
 def test_a_missing_infomap_stops_a_fit_at_once_and_no_prediction(blob_split, blob_task, monkeypatch):
