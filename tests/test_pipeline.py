@@ -294,6 +294,15 @@ def test_an_older_run_with_a_setting_that_is_gone_is_resumed_and_loaded(blob_spl
     assert predict(run, blob_split)["category"].nunique() == 6
 
 
+def test_a_model_saved_before_the_final_norm_could_be_trained_is_loaded(blob_split, tmp_path):
+    run = run_discover(blob_split, None, blob_settings(method="kmeans", loss={}), tmp_path / "run")
+    facts = read_json(run.model / "config.json")
+    del facts["tail_norm"]
+    (run.model / "config.json").write_text(json.dumps(facts | {"format": 2}))
+    model, _ = Model.load(run.model)
+    assert not model.blueprint.tail_norm
+
+
 def test_global_random_state_is_left_alone(blob_split):
     torch.manual_seed(1)
     before = torch.random.get_rng_state()

@@ -79,7 +79,7 @@ def _costs(split: Split, settings: Settings) -> Costs:
         image_size=settings.image_size or split.image_size, method=settings.method,
         loss=dataclasses.asdict(settings.loss), n_features=None,
         n_clusters=max(10, CATEGORIES_PER_KNOWN * n_old), n_old=n_old,
-        whitened_features=settings.whitened_features, sizes=settings.views.sizes,
+        whitened_features=settings.whitened_features, sizes=settings.views.sizes, tail_norm=settings.tail_norm,
     )  # fmt: skip
     backbone = move(build_backbone(blueprint), device, choose_precision(settings.precision, device))
     model = Model.assemble(blueprint, backbone, seed=0)

@@ -148,6 +148,7 @@ def _blueprint(split: Split, settings: Settings, k: int) -> Blueprint:
         backbone=settings.backbone,
         effort=settings.effort,
         tail_blocks=settings.tail_blocks,
+        tail_norm=settings.tail_norm,
         image_size=settings.image_size or split.image_size,
         method=settings.method,
         loss=dataclasses.asdict(settings.loss),

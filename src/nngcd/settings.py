@@ -63,6 +63,9 @@ class Settings:
     places anew, for example prototypes at matched centres, is placed on the features of that run."""
     tail_blocks: int = 1
     """Blocks (ViT) or stages (CNN) at the end of the backbone that efforts normal and full train."""
+    tail_norm: bool = False
+    """Whether they also train the norm layer after the last block (ViT, Swin, ConvNeXt), as DCCL's authors do; other
+    networks have none."""
     image_size: int | None = None
     """Side of the square crop in pixels; when absent, the data set's or else the backbone's own."""
     whitened_features: int | None = None

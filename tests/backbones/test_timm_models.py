@@ -63,6 +63,12 @@ def test_the_final_norm_is_frozen_as_in_the_authors_code(options):
     assert held == [f"readout.{norm}.weight", f"readout.{norm}.bias"]
 
 
+@pytest.mark.parametrize(("name", "options"), MODELS, ids=lambda value: value if isinstance(value, str) else "")
+def test_the_final_norm_learns_when_asked_to(name, options):
+    _, tail = split_timm(build(name, options), tail_norm=True)
+    assert all(p.requires_grad for p in tail.parameters())
+
+
 def test_a_deeper_tail_has_more_blocks():
     trunk, tail = split_timm(build(VIT, SMALL), 2)
     assert len(trunk.stem.blocks) == 1 and len(tail.blocks) == 2

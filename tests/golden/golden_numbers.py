@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from torch import Tensor
+from torch import Tensor, nn
 
 TOLERANCE = 1e-6
 
@@ -35,6 +35,15 @@ def classes(seed: int, n: int, n_classes: int, *, labelled: float = 1.0) -> Tens
     random = np.random.RandomState(seed)
     class_n = random.randint(n_classes, size=n)
     return torch.from_numpy(np.where(random.uniform(size=n) < labelled, class_n, -1)).long()
+
+
+def fill(module: nn.Module, seed: int) -> nn.Module:
+    """Return the module in float64 with normal numbers, over the root of the last axis, for its parameters in turn."""
+    random = np.random.RandomState(seed)
+    with torch.no_grad():
+        for parameter in module.double().parameters():
+            parameter.copy_(torch.from_numpy(random.standard_normal(parameter.shape)) / parameter.shape[-1] ** 0.5)
+    return module
 
 
 def assert_agrees(row: dict[str, Any], value: Tensor, *inputs: Tensor) -> None:

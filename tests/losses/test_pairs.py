@@ -78,5 +78,8 @@ def test_relative_distances_are_shares_of_a_views_own_distances_at_any_scale(ran
     line = torch.tensor([[[0.0], [1.0], [3.0]]])
     expected = torch.tensor([[0, 1 / 4, 3 / 4], [1 / 3, 0, 2 / 3], [3 / 5, 2 / 5, 0]])
     assert torch.allclose(-relative_closeness(line)[0, :, 0], expected)
+    # Of the distances of the other point: 1 is 1/3 of those of point 1, 3 is 3/5 of those of point 3.
+    others = torch.tensor([[0, 1 / 3, 3 / 5], [1 / 4, 0, 2 / 5], [3 / 4, 2 / 3, 0]])
+    assert torch.allclose(-relative_closeness(line, of="other")[0, :, 0], others)
     z_vbd = random_tensor(2, 4, 3)
     assert torch.allclose(relative_closeness(1e-5 * z_vbd), relative_closeness(z_vbd), atol=1e-12)

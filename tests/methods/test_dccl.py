@@ -8,9 +8,11 @@ import torch
 
 from nngcd.clustering.communities import communities
 from nngcd.core.errors import ConfigError, ResourceError
+from nngcd.datasets import open_dataset
+from nngcd.job import prepare
 from nngcd.methods import dccl, gcd
+from nngcd.methods.concepts import images_of_concepts, moved_concepts, moved_in_turn
 from nngcd.methods.contract import Batch, Moment, Overview
-from nngcd.methods.dccl import moved_concepts
 from nngcd.pipeline import fit
 from nngcd.settings import resolve
 
@@ -58,6 +60,51 @@ def test_a_concept_moves_by_the_mean_of_its_images_and_the_others_stay():
     length = math.sqrt(0.1**2 + 2 * 0.45**2)
     assert moved_cd[0].tolist() == pytest.approx([0.1 / length, 0.45 / length, 0.45 / length])
     assert torch.equal(moved_cd[1:], concepts_cd[1:])
+
+
+def test_images_that_move_a_concept_in_turn_count_the_more_the_later_they_come():
+    unit_vbd = torch.tensor([[[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]])
+    moved_cd = moved_in_turn(torch.eye(3), unit_vbd, torch.tensor([0, 0, -1]), momentum=0.5)
+    # Halfway to the first image at 45 degrees, then halfway to the second, which is at a right angle to both.
+    assert moved_cd[0].tolist() == pytest.approx([0.5, 0.5, math.sqrt(0.5)])
+    assert torch.equal(moved_cd[1:], torch.eye(3)[1:])
+
+
+def test_of_every_concept_16_images_are_drawn_which_repeat_themselves_only_where_there_are_too_few(rng):
+    concept_n = torch.from_numpy(rng.permutation([0] * 5 + [1] * 30 + [2] * 17 + [3] * 16 + [-1] * 9))
+    drawn = images_of_concepts(concept_n, 16, torch.Generator().manual_seed(0))
+    n_different = {}
+    for image_m in drawn.split(16):
+        (concept,) = concept_n[image_m].unique().tolist()
+        n_different[concept] = len(image_m.unique())
+    assert sorted(n_different) == [0, 1, 2, 3]
+    assert n_different[1] == n_different[2] == 16
+    # 15 others are not 16: they may repeat themselves, and the first image of all is drawn once.
+    assert n_different[3] < 16 and n_different[0] <= 5
+    assert images_of_concepts(torch.tensor([0, -1]), 16, torch.Generator()).tolist() == [0]
+
+
+def test_the_concept_term_may_draw_images_of_its_own(blob_task, blob_overview):
+    method = dccl.Method(dccl.Config(**SMALL_HEAD, concept_images="own"), blob_task)
+    method.look(blob_overview)
+    drawn = method.draw(blob_overview.labels_n.numpy(), 48, torch.Generator().manual_seed(0))
+    assert [len(image_b) for image_b in drawn] == [96] * 5
+    # Three concepts of 16 images each.
+    assert all(len(method.concept_n[image_b[48:]].unique()) == 3 for image_b in drawn)
+    assert any(len(method.concept_n[image_b[:48]].unique()) > 3 for image_b in drawn)
+    features_vbd = torch.randn(2, 96, 16, generator=torch.Generator().manual_seed(1))
+    batch = Batch(features_vbd, blob_overview.labels_n[drawn[0]], Moment(0, 8, 0, 80), drawn[0])
+    terms = method.loss(batch)
+    same = gcd.contrast_terms(method.head(features_vbd[:, :48]), batch.labels_b[:48], method.config)
+    assert {name: terms[name].item() for name in same} == {name: term.item() for name, term in same.items()}
+    method.n_shared, alone = None, batch._replace(features_vbd=features_vbd[:, 48:], image_b=drawn[0][48:])
+    assert terms["concept"].item() == method.loss(alone._replace(labels_b=batch.labels_b[48:]))["concept"].item()
+
+
+def test_a_run_with_images_of_its_own_for_the_concept_term(blob_split):
+    values = {"method": "dccl", "k": 6, "loss": SMALL_HEAD | {"concept_images": "own", "concept_moves": "in_turn"}}
+    found = fit(blob_split, resolve(values | {"training": {"epochs": 2, "batch_size": 48}}))
+    assert found.scores_nk.shape == (len(blob_split), 6)
 
 
 def test_moving_is_that_of_a_slow_reference_and_leaves_directions_of_length_1():
@@ -115,6 +162,26 @@ def test_without_any_concept_the_term_is_zero(method, blob_overview):
 def test_concepts_are_no_part_of_a_saved_model(method, blob_overview):
     method.look(blob_overview)
     assert not [name for name in method.state_dict() if "concept" in name]
+
+
+@pytest.mark.parametrize(("preset", "is_trained"), [("official", True), ("paper", True), ("default", False)])
+def test_the_authors_train_the_final_norm(image_folder, preset, is_trained):
+    split, _ = open_dataset(str(image_folder))
+    network = {"backbone": "test_vit", "weights": "random", "image_size": 32, "effort": "full"}
+    values = {"data": str(image_folder), "method": "dccl", "preset": preset, "k": 3, "loss": SMALL_HEAD} | network
+    with pytest.warns(UserWarning, match="random weights"):
+        tail = prepare(split, resolve(values)).backbone.tail
+    assert [p.requires_grad for name, p in tail.named_parameters() if ".norm." in name] == [is_trained] * 2
+
+
+def test_presets_are_those_of_the_authors_code():
+    official, paper, default = (
+        resolve({"method": "dccl", "preset": preset}).loss for preset in ("official", "paper", "default")
+    )
+    assert (official.n_neighbours, paper.n_neighbours) == (14, 15)
+    assert (official.concept_moves, official.concept_images) == (paper.concept_moves, paper.concept_images)
+    assert (official.concept_moves, official.concept_images) == ("in_turn", "own")
+    assert (default.concept_moves, default.concept_images) == ("mean", "batch")
 
 
 def test_a_missing_infomap_stops_a_fit_at_once_and_no_prediction(blob_split, blob_task, monkeypatch):

@@ -140,6 +140,17 @@ def test_known_classes_keep_their_number_where_one_has_no_labelled_image(blob_ov
         assert torch.allclose(centres_kd[k], unit_nd[cluster_n == k].mean(0), atol=1e-5)
 
 
+@pytest.mark.parametrize(("sampling", "share"), [("balanced", 1 / 2), ("share", 1 / (1 + 3 / 4))])
+def test_how_many_images_of_a_batch_are_labelled(task, sampling, share):
+    method = infosieve.Method(infosieve.Config(**SMALL, sampling=sampling), task)
+    labels_n = torch.where(torch.arange(20_000) % 4 == 0, 0, -1)
+    drawn = method.draw(labels_n.numpy(), 128, torch.Generator().manual_seed(0))
+    assert len(drawn) == 20_000 // 128
+    assert (labels_n[torch.cat(list(drawn))] >= 0).float().mean().item() == pytest.approx(share, abs=0.01)
+    nothing_known = method.draw(torch.full((300,), -1).numpy(), 128, torch.Generator().manual_seed(0))
+    assert [len(image_b) for image_b in nothing_known] == [128, 128]
+
+
 def test_presets_are_the_published_settings():
     cub = resolve({"method": "infosieve", "preset": "official", "dataset": "cub", "effort": "full"})
     assert (cub.tail_blocks, cub.training.epochs, cub.training.weight_decay) == (2, 200, 1e-4)
@@ -147,6 +158,9 @@ def test_presets_are_the_published_settings():
     for name, smoothing in {"stanford_cars": 0.5, "fgvc_aircraft": 0.5, "herbarium19": 0.5, "cifar100": 0.1}.items():
         other = resolve({"method": "infosieve", "preset": "paper", "dataset": name})
         assert (other.loss.smoothing, other.loss.unbalanced) == (smoothing, name == "herbarium19")
+        assert (other.loss.sampling, other.loss.code_shares) == ("share", "other")
+    default = resolve({"method": "infosieve", "dataset": "cub"}).loss
+    assert (default.sampling, default.code_shares) == ("balanced", "own")
     # The authors' sum over two views of a batch is our mean times their number.
     assert cub.loss.length_weight == pytest.approx(0.1 * 2 * cub.training.batch_size)
 

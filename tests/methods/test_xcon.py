@@ -14,6 +14,8 @@ from nngcd.losses.info_nce import info_nce
 from nngcd.losses.supcon import supcon
 from nngcd.methods import gcd, xcon
 from nngcd.methods.contract import Batch, Moment, Overview, Task
+from nngcd.pipeline import fit
+from nngcd.settings import resolve
 
 SMALL_HEAD = {"n_hidden": 12, "n_projection": 8, "n_directions": 0}
 MOMENT = Moment(3, 30, 7, 300)
@@ -87,6 +89,32 @@ def test_images_are_shared_out_once_by_the_direction_of_their_features(blob_task
     method.look(blob_overview._replace(features_nd=unit_nd * torch.arange(1.0, 241.0)[:, None]))
     together_nn, found_nn = (n[:, None] == n for n in (method.expert_n, found_n))
     assert torch.equal(together_nn, found_nn)
+
+
+def test_experts_may_draw_images_of_their_own_for_as_long_as_the_largest_needs(task):
+    method = xcon.Method(xcon.Config(**SMALL_HEAD, n_experts=4, expert_images="own"), task)
+    # The fourth expert has no image. Labelled are all of the third, a tenth of the others.
+    method.expert_n = torch.tensor([0] * 700 + [1] * 400 + [2] * 100)
+    labels_n = torch.where((torch.arange(1200) % 10 == 0) | (method.expert_n == 2), 0, -1)
+    drawn = method.draw(labels_n.numpy(), 80, torch.Generator().manual_seed(0))
+    assert len(drawn) == 700 // 20 > 1200 // 80
+    assert [method.expert_n[image_b[80:]].tolist() for image_b in drawn] == [[0] * 20 + [1] * 20 + [2] * 20] * 35
+    is_labelled = (labels_n[torch.stack(list(drawn))] >= 0).float()
+    shares = [part.mean().item() for part in is_labelled.split([80, 20, 20, 20], dim=1)]
+    assert shares == pytest.approx([0.5, 0.5, 0.5, 1.0], abs=0.06)
+    assert method.n_shared == 80
+
+
+def test_official_draws_images_for_its_experts_and_default_does_not():
+    settings = resolve({"method": "xcon", "preset": "official", "dataset": "cub"})
+    assert (settings.training.batch_size, settings.loss.n_experts, settings.loss.expert_images) == (256, 8, "own")
+    assert resolve({"method": "xcon", "dataset": "cub"}).loss.expert_images == "batch"
+
+
+def test_a_run_in_which_experts_draw_images_of_their_own(blob_split):
+    values = {"method": "xcon", "k": 6, "loss": SMALL_HEAD | {"expert_images": "own", "n_experts": 3}}
+    found = fit(blob_split, resolve(values | {"training": {"epochs": 2, "batch_size": 48}}))
+    assert found.scores_nk.shape == (len(blob_split), 6)
 
 
 def test_fewer_images_than_experts_are_one_each(blob_task, blob_overview):

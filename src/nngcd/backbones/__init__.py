@@ -20,6 +20,7 @@ def load_backbone(
     *,
     weights: Path | None = None,
     tail_blocks: int = 1,
+    tail_norm: bool = False,
     image_size: int | None = None,
     pretrained: bool = True,
 ) -> Backbone:
@@ -30,6 +31,7 @@ def load_backbone(
             example `dino`, or a timm model.
         weights: a local file instead of the weights that belong to the name, or `RANDOM`.
         tail_blocks: blocks (transformers) or stages (others) at its end that are trained.
+        tail_norm: whether the norm layer after the last block is trained, too, in a network of timm that has one.
         image_size: side of the crop in pixels, if not the backbone's own.
         pretrained: False leaves a timm model with random weights, for what is loaded next, or for tests.
 
@@ -57,10 +59,15 @@ def load_backbone(
         if pretrained and weights is None:
             check_weights_can_be_had(name)
         size = image_size or known.image_size
-        backbone = load_timm(known.timm_name, weights, tail_blocks=tail_blocks, image_size=size, pretrained=pretrained)
+        backbone = load_timm(
+            known.timm_name, weights, tail_blocks=tail_blocks, tail_norm=tail_norm, image_size=size,
+            pretrained=pretrained,
+        )  # fmt: skip
         return replace(backbone, name=name)
     check_name(name)
-    return load_timm(name, weights, tail_blocks=tail_blocks, image_size=image_size, pretrained=pretrained)
+    return load_timm(
+        name, weights, tail_blocks=tail_blocks, tail_norm=tail_norm, image_size=image_size, pretrained=pretrained
+    )
 
 
 def check_name(name: str) -> None:

@@ -34,7 +34,13 @@ def timm_names() -> list[str]:
 
 
 def load_timm(
-    name: str, weights: Path | None, *, tail_blocks: int, image_size: int | None, pretrained: bool
+    name: str,
+    weights: Path | None,
+    *,
+    tail_blocks: int,
+    tail_norm: bool = False,
+    image_size: int | None,
+    pretrained: bool,
 ) -> Backbone:
     """Return a timm model as a backbone, with weights from a file, else pre-trained, else (for tests) random ones."""
     is_from_hub = pretrained and weights is None
@@ -58,7 +64,7 @@ def load_timm(
     return Backbone(
         name=name,
         network=network.eval(),
-        split=partial(split_timm, tail_blocks=tail_blocks),
+        split=partial(split_timm, tail_blocks=tail_blocks, tail_norm=tail_norm),
         preprocessing=preprocessing_of(network, image_size),
         n_features=int(network.head_hidden_size),
         fingerprint=fingerprint(network),

@@ -53,14 +53,14 @@ STAGES: dict[type[nn.Module], Stages] = {
 }
 
 
-def split_timm(model: nn.Module, tail_blocks: int = 1) -> tuple[nn.Module, nn.Module]:
+def split_timm(model: nn.Module, tail_blocks: int = 1, *, tail_norm: bool = False) -> tuple[nn.Module, nn.Module]:
     """Return (trunk, tail) of a network made with `num_classes=0`: `tail(trunk(x))` is `model(x)`.
 
     The two are equal bit by bit, or to rounding where only the class token of the last block is computed.
 
     The tail is the last `tail_blocks` blocks (transformers) or stages (others) and all that follows up to the pooled
-    feature. It shares its weights with the model. Its parameters can be trained, except those of the final norm layer,
-    which the authors' code leaves frozen; the trunk's cannot.
+    feature. It shares its weights with the model. Its parameters can be trained; those of the final norm layer only
+    with `tail_norm`, because most authors' code leaves them frozen. The trunk's cannot.
 
     Raises:
         UserError: this kind of network cannot be cut.
@@ -75,6 +75,8 @@ def split_timm(model: nn.Module, tail_blocks: int = 1) -> tuple[nn.Module, nn.Mo
             f"a {type(model).__name__} cannot be cut into a frozen and a trained part. "
             "Use --effort quick, which needs no cut, or a ViT, Swin, EfficientNet, MobileNet, ResNet, RegNet, ConvNeXt."
         )
+    for norm in _final_norms(model):
+        norm.requires_grad_(tail_norm)
     return trunk.requires_grad_(False).eval(), tail.eval()
 
 
@@ -138,8 +140,6 @@ def _split_transformer(model: nn.Module, n: int) -> tuple[nn.Module, nn.Module]:
     readout = _part(model, {name: child if name in READOUT else None for name, child in children.items()})
     readout._parameters = dict.fromkeys(model._parameters)
     tail = TransformerTail(list(blocks[len(blocks) - n :]), readout, _ropes(transformer, n)).requires_grad_(True)
-    tail.readout.norm.requires_grad_(False)
-    tail.readout.fc_norm.requires_grad_(False)
     return TransformerTrunk(stem), tail
 
 
@@ -169,9 +169,13 @@ def _split_stages(model: nn.Module, layout: Stages, n: int) -> tuple[nn.Module, 
         stages = list(stages[0].children())
     _check_tail_blocks(n, len(stages))
     tail = nn.Sequential(*stages[len(stages) - n :], *rest).requires_grad_(True)
-    if layout.final_norm:
-        model.get_submodule(layout.final_norm).requires_grad_(False)
     return nn.Sequential(*stem, *stages[: len(stages) - n]), tail
+
+
+def _final_norms(model: nn.Module) -> list[nn.Module]:
+    """Return the norm layers after the last block or stage; most CNNs have none."""
+    names = ("norm", "fc_norm") if type(model) not in STAGES else (STAGES[type(model)].final_norm,)
+    return [model.get_submodule(name) for name in names if name]
 
 
 def _check_tail_blocks(n: int, n_blocks: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -54,16 +55,17 @@ def closeness(z_vbd: Tensor) -> Tensor:
     return -distances(unit(z_vbd))
 
 
-def relative_closeness(z_vbd: Tensor) -> Tensor:
+def relative_closeness(z_vbd: Tensor, *, of: Literal["own", "other"] = "own") -> Tensor:
     """Return minus the distances as shares of all distances from the same view, so that their scale is no matter.
 
-    The vectors are taken as they are. InfoSieve compares its codes so; its code divides by the sum of the other view's
-    distances (a sum over rows that torch then spreads over columns), which makes the comparison of a view with others
-    depend on how far those lie from everything.
+    The vectors are taken as they are. InfoSieve compares its codes so. In its code they are shares of all distances
+    from the other view (`of="other"`: a sum over rows that torch then spreads over columns), so that how a view
+    compares with others depends on how far those are from everything.
     """
     distance_vbwc = distances(z_vbd)
-    total_vb11 = distance_vbwc.sum((2, 3), keepdim=True)
-    return -distance_vbwc / total_vb11.masked_fill(total_vb11 == 0, torch.inf)
+    total_vb = distance_vbwc.sum((2, 3))
+    total_vb = total_vb.masked_fill(total_vb == 0, torch.inf)
+    return -distance_vbwc / (total_vb[:, :, None, None] if of == "own" else total_vb)
 
 
 def own_image(pair_vbwc: Tensor) -> Tensor:

@@ -4,19 +4,17 @@ Before every epoch all images are linked to their nearest neighbours, and Infoma
 the concepts. GCD's contrastive training then has one more term, the cross-entropy of each image's cosines with the
 concepts. Written from the paper's description and the authors' published settings. Departures from their code:
 
-- Batches are those of every method here, half labelled images. Theirs for the concept term are drawn apart, 16 images
-  of each of a few concepts; here the images of the contrastive terms are used, those in no concept left out.
 - Their learning rate warms up for 5 epochs before its cosine schedule; here it does not.
 - A link between labelled images of one class is raised by the neighbour's class (`clustering/communities.py`).
-- A concept moves once per step, by the mean of its images; theirs by one after the other, mostly towards the last.
 - The weight rises over a share of the epochs, half of them, which in their 200 are the published 100.
-- The result is that of the last epoch; theirs is of the epoch that true labels call the best.
+- The result is that of the last epoch; they also report that of the epoch which true labels call the best.
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -25,11 +23,16 @@ from torch import Tensor
 from nngcd.clustering.communities import MIN_SIMILARITY, MIN_SIZE, N_NEIGHBOURS, check_infomap, communities
 from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive, check_share, check_share_below_one
 from nngcd.core.schedules import linear_warmup
+from nngcd.loading import batches_of
 from nngcd.losses.cross_entropy import labelled_cross_entropy
 from nngcd.methods import gcd
+from nngcd.methods.batches import Batches, Labels, parts, repeated
+from nngcd.methods.concepts import images_of_concepts, mean_concepts, moved_concepts, moved_in_turn
 from nngcd.methods.contract import Batch, Moment, Overview, Task
 
 _LOG = logging.getLogger(__name__)
+N_EACH = 16
+"""Images of a concept in a batch drawn for the concept term."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,6 +49,10 @@ class Config(gcd.Config):
     """Temperature of the cosines with the concepts."""
     concept_momentum: float = 0.1
     """Share of itself that a concept keeps when it moves towards its images of a batch, in [0, 1]."""
+    concept_moves: Literal["mean", "in_turn"] = "mean"
+    """Whether a concept moves once per step, by the mean of its images, or by one after the other, as in the code."""
+    concept_images: Literal["batch", "own"] = "batch"
+    """Whose concept counts: that of the images of the other terms, or of as many more, 16 of a concept (the code's)."""
     concept_weight_start: float = 0.04
     """Weight of the concept term in the first epoch."""
     concept_weight: float = 0.4
@@ -75,6 +82,7 @@ class Method(gcd.Method):
         self.register_buffer("concept_n", torch.zeros(0, dtype=torch.int64), persistent=False)
         self.register_buffer("concepts_cd", torch.zeros(0, task.n_features), persistent=False)
         self._seen: tuple[Tensor, Tensor] | None = None
+        self.n_shared: int | None = None
 
     @classmethod
     def check_machine(cls) -> None:
@@ -94,19 +102,27 @@ class Method(gcd.Method):
             min_size=c.min_concept, seed=overview.seed,
         )  # fmt: skip
         self.concept_n = torch.from_numpy(community_n).to(features_nd.device)
-        is_in_one, n_concepts = self.concept_n >= 0, int(community_n.max()) + 1
-        sum_cd = features_nd.new_zeros(n_concepts, features_nd.shape[1])
-        sum_cd.index_add_(0, self.concept_n[is_in_one], features_nd[is_in_one])
-        self.concepts_cd, self._seen = F.normalize(sum_cd, dim=-1), None
-        _LOG.info("epoch %d: %d concepts, %d images in none", overview.epoch, n_concepts, int((~is_in_one).sum()))
+        n_concepts, n_in_none = int(community_n.max()) + 1, int((community_n < 0).sum())
+        self.concepts_cd, self._seen = mean_concepts(features_nd, self.concept_n, n_concepts), None
+        _LOG.info("epoch %d: %d concepts, %d images in none", overview.epoch, n_concepts, n_in_none)
+
+    def draw(self, labels: Labels, batch_size: int, generator: torch.Generator, *, drop_last: bool = True) -> Batches:
+        """Return batches half labelled, followed by as many images of a few concepts if these are drawn apart."""
+        if self.config.concept_images == "batch" or not len(self.concepts_cd):
+            self.n_shared = None
+            return super().draw(labels, batch_size, generator, drop_last=drop_last)
+        shared, concept_n = super().draw(labels, batch_size, generator), self.concept_n.cpu()
+        own = repeated(lambda: batches_of(images_of_concepts(concept_n, N_EACH, generator), batch_size), len(shared))
+        self.n_shared = len(shared[0])
+        return [torch.cat(pair) for pair in zip(shared, own, strict=True)]
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return GCD's two terms, and the cross-entropy of all views of images that are in a concept, weighted."""
-        c = self.config
-        unit_vbd, concept_b = F.normalize(batch.features_vbd, dim=-1), self.concept_n[batch.image_b]
+        c, (shared, own) = self.config, parts(batch, self.n_shared)
+        unit_vbd, concept_b = F.normalize(own.features_vbd, dim=-1), self.concept_n[own.image_b]
         self._seen = unit_vbd.detach(), concept_b
         concept = labelled_cross_entropy(unit_vbd @ self.concepts_cd.T, concept_b, temperature=c.concept_temperature)
-        return super().loss(batch) | {"concept": self.concept_weight(batch.moment) * concept}
+        return super().loss(shared) | {"concept": self.concept_weight(batch.moment) * concept}
 
     def concept_weight(self, moment: Moment) -> float:
         """Return the weight of the concept term in an epoch."""
@@ -120,21 +136,5 @@ class Method(gcd.Method):
         Not in `loss`, which is computed again when memory runs out; the authors' code does it in the backward pass.
         """
         if self._seen is not None:
-            self.concepts_cd = moved_concepts(self.concepts_cd, *self._seen, momentum=self.config.concept_momentum)
-
-
-def moved_concepts(concepts_cd: Tensor, unit_vbd: Tensor, concept_b: Tensor, *, momentum: float) -> Tensor:
-    """Return the concepts: where there are images of one, `momentum` of it and the rest their mean, normalised again.
-
-    Args:
-        concepts_cd: directions of the concepts.
-        unit_vbd: directions of the images.
-        concept_b: the concept of each image, -1 for those in none.
-        momentum: share that a concept keeps of itself.
-    """
-    is_in_one = concept_b >= 0
-    mean_bd, concept_b = unit_vbd[:, is_in_one].mean(0), concept_b[is_in_one]
-    n_images_c1 = concept_b.bincount(minlength=len(concepts_cd))[:, None]
-    mean_cd = torch.zeros_like(concepts_cd).index_add_(0, concept_b, mean_bd) / n_images_c1.clamp_min(1)
-    moved_cd = F.normalize(momentum * concepts_cd + (1 - momentum) * mean_cd, dim=-1)
-    return torch.where(n_images_c1 > 0, moved_cd, concepts_cd)
+            move = moved_in_turn if self.config.concept_moves == "in_turn" else moved_concepts
+            self.concepts_cd = move(self.concepts_cd, *self._seen, momentum=self.config.concept_momentum)

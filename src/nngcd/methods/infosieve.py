@@ -1,21 +1,15 @@
 """InfoSieve: contrast by distance, pseudo-labels of equal size, and a short code (Rastegar et al., NeurIPS 2023).
 
 "Learn to Categorize or Categorize to Learn? Self-Coding for Generalized Category Discovery". Terms, weights and
-schedules are those of the authors' code, which settles what its paper leaves open. Where ours departs from the code:
-
-* Sizes are limited to the end. The authors' k-means fixes labelled centres while it limits sizes, then goes on without
-  either and keeps the pass of least inertia, nearly always one without limit. Its k-means++ also leaves out images
-  near a centre just drawn. Here it is semi-supervised k-means, whose labelled centres move as in GCD, limited always.
-* Pseudo-labels come from the centre view of each image; theirs from a random one.
-* A distance of codes is divided by the sum for the same view, theirs for the other one (`relative_closeness`).
-* The length term is a mean over the batch, theirs a sum (`code_length`). The age of the code grows to 20 in any number
-  of epochs, theirs by 0.1 per epoch, which is the same in 200.
-* The last epoch is the result; they select one by the accuracy on test images of old classes.
+schedules are those of the authors' code, which settles what its paper leaves open. Where ours departs
+is in docs/paper.md.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -27,13 +21,14 @@ from nngcd.losses.info_nce import info_nce
 from nngcd.losses.pairs import Similarity, closeness, relative_closeness, unit
 from nngcd.losses.supcon import supcon
 from nngcd.methods import gcd
+from nngcd.methods.batches import Batches, Labels, batches_by_share
 from nngcd.methods.centres import CentreMethod, semi_supervised_clusters
 from nngcd.methods.contract import Batch, Overview, Task
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config(gcd.Config):
-    """InfoSieve's settings; defaults are those of its code, but for the weight of the length."""
+    """InfoSieve's settings; defaults are those of its code, but for `sampling`, `code_shares` and `length_weight`."""
 
     n_starts: int = 10
     """Starts of semi-supervised k-means at the end; the one with the least inertia is kept."""
@@ -45,6 +40,9 @@ class Config(gcd.Config):
     """Moves of a start's centres, at most."""
     unbalanced: bool = False
     """Whether categories may differ in size; if not, none gets more than its equal share of the images."""
+    sampling: Literal["balanced", "share"] = "balanced"
+    """How batches are drawn: half labelled, or an unlabelled image with the labelled share of all as its weight, as in
+    the authors' code (57 % labelled on CUB)."""
     smoothing: float = 0.5
     """Share of the unsupervised contrast's target that is spread over all views, in [0, 1]: 1 on CUB, 0.5 on other
     fine-grained and 0.1 on generic data. At 1 the two views of an image no longer attract each other."""
@@ -52,6 +50,8 @@ class Config(gcd.Config):
     """Length of the code."""
     final_age: float = 20.0
     """Sharpness of the code's digits in the last epoch; it grows with the epochs done."""
+    code_shares: Literal["own", "other"] = "own"
+    """Of whose distances a distance of codes is a share: the view's own, or those of the view it is compared with."""
     code_weight: float = 1.0
     """Weight of the contrast between codes."""
     code_condition_weight: float = 0.01
@@ -97,6 +97,11 @@ class Method(CentreMethod):
         kept_kd = self.centres_kd if self.config.keep_centres and overview.epoch else None
         self.pseudo_label_n = self._cluster(overview, self.config.epoch_starts, kept_kd)
 
+    def draw(self, labels: Labels, batch_size: int, generator: torch.Generator, *, drop_last: bool = True) -> Batches:
+        """Return the images of each batch of an epoch, drawn as `sampling` says."""
+        drawn = batches_by_share if self.config.sampling == "share" else super().draw
+        return drawn(labels, batch_size, generator, drop_last=drop_last)
+
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the contrasts of projections and of codes, and the four terms of the code."""
         c, moment = self.config, batch.moment
@@ -105,9 +110,8 @@ class Method(CentreMethod):
         codes: Codes = self.coder(z_vbd, age=age, base=2 - moment.epoch / moment.n_epochs)
         contrast, labelled = self._contrast(z_vbd, z_vbd, batch, closeness)
         # Without labels the digits count alike and at length 1, with labels by their place, as in the authors' code.
-        code_contrast, code_labelled = self._contrast(
-            unit(codes.raw_vbl), codes.weighted_vbl, batch, relative_closeness
-        )
+        relative = partial(relative_closeness, of=c.code_shares)
+        code_contrast, code_labelled = self._contrast(unit(codes.raw_vbl), codes.weighted_vbl, batch, relative)
         return {
             "contrast": contrast,
             "supcon": labelled,

@@ -7,7 +7,7 @@ expert's images have in common, a background for example, does not tell them apa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,9 @@ from torch import Tensor, nn
 
 from nngcd.clustering.kmeans import KMeans
 from nngcd.core.ranges import check_at_least_one, check_not_negative
+from nngcd.loading import balanced_batches
 from nngcd.methods import gcd
+from nngcd.methods.batches import Batches, Labels, parts, repeated
 from nngcd.methods.contract import Batch, Overview, Task
 
 
@@ -27,6 +29,9 @@ class Config(gcd.Config):
     """Groups of images that look alike before training, each with a projection head of its own."""
     fine_weight: float = 0.1
     """Weight of the contrast within the groups, beside that of all images."""
+    expert_images: Literal["batch", "own"] = "batch"
+    """Which images an expert contrasts: those of the one batch that are its own, or more that are drawn for it alone, a
+    batch's share of its images, half of them labelled, as the authors' code does."""
 
     def __post_init__(self) -> None:
         gcd.Config.__post_init__(self)
@@ -49,6 +54,7 @@ class Method(gcd.Method):
         super().__init__(config, task)
         self.expert_heads = nn.ModuleList(gcd.ContrastHead(config, task) for _ in range(config.n_experts))
         self.register_buffer("expert_n", torch.zeros(0, dtype=torch.int64), persistent=False)
+        self.n_shared: int | None = None
 
     def looks_before(self, epoch: int, n_epochs: int) -> bool:
         """Whether the images are to be shared out: once, before training."""
@@ -60,17 +66,34 @@ class Method(gcd.Method):
         k_means = KMeans(n_groups, random_state=overview.seed).fit(F.normalize(overview.features_nd, dim=-1))
         self.expert_n = k_means.labels_
 
+    def draw(self, labels: Labels, batch_size: int, generator: torch.Generator, *, drop_last: bool = True) -> Batches:
+        """Return batches half labelled, followed by a share of a batch for every expert if these draw their own.
+
+        The epoch then ends when all images and those of every expert have been drawn as often as they are. Batches that
+        are used up before are drawn again.
+        """
+        if self.config.expert_images == "batch":
+            return super().draw(labels, batch_size, generator, drop_last=drop_last)
+        n_own, everything = max(batch_size // self.config.n_experts, 1), torch.arange(len(labels))
+        expert_n = self.expert_n.cpu()
+        own = [(everything[expert_n == expert], n_own) for expert in range(self.config.n_experts)]
+        groups = [(everything, batch_size), *((image_m, size) for image_m, size in own if len(image_m))]
+        n_batches = max(1, *(len(image_m) // size for image_m, size in groups))
+        drawn = [_drawn(image_m, labels, size, n_batches, generator) for image_m, size in groups]
+        self.n_shared = len(drawn[0][0])
+        return [torch.cat(step) for step in zip(*drawn, strict=True)]
+
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the coarse terms, which are GCD's, and the fine ones: its paper's L = L_coarse + alpha L_fine."""
-        return super().loss(batch) | self._fine_terms(batch)
+        shared, own = parts(batch, self.n_shared)
+        return super().loss(shared) | self._fine_terms(own)
 
     def _fine_terms(self, batch: Batch) -> dict[str, Tensor]:
         """Return the mean over the experts of GCD's terms among each one's images, with their weight.
 
-        The authors draw as many images again for the experts, the same number for each, half of them labelled. Here
-        one batch serves both: it costs the tail nothing, and an expert meets its images as often as they come. One
-        with fewer than two of them in the batch adds 0 (the losses see to it, and keep its head in the graph). The mean
-        is over all experts all the same, so that the weight of one does not depend on which others are absent.
+        One batch may serve both, which costs the tail nothing; an expert then meets its images as often as they come.
+        One with fewer than two of them in the batch adds 0 (the losses see to it, and keep its head in the graph). The
+        mean is over all experts all the same, so that the weight of one does not depend on which others are absent.
         """
         expert_b = self.expert_n[batch.image_b]
         terms = []
@@ -80,3 +103,10 @@ class Method(gcd.Method):
             terms.append(gcd.contrast_terms(z_vbd, batch.labels_b[is_own_b], self.config))
         weight = self.config.fine_weight / self.config.n_experts
         return {f"fine_{name}": weight * torch.stack([term[name] for term in terms]).sum() for name in terms[0]}
+
+
+def _drawn(image_m: Tensor, labels: Labels, batch_size: int, n_batches: int, generator: torch.Generator) -> Batches:
+    """Return batches of some of the images, half of them labelled."""
+    own = labels[image_m.numpy()]
+    places = repeated(lambda: balanced_batches(own, batch_size, generator), n_batches)
+    return [image_m[place_b] for place_b in places]

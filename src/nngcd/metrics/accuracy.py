@@ -86,9 +86,7 @@ def _checked(
     return truth, cluster, is_old
 
 
-def _is_right(
-    truth: NDArray[np.int64], cluster: NDArray[np.int64], is_old: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def _is_right(truth: NDArray[np.int64], cluster: NDArray[np.int64], is_old: NDArray[np.bool_]) -> NDArray[np.bool_]:
     is_right: NDArray[np.bool_] = match_clusters(cluster, truth, is_preferred=is_old)[cluster] == truth
     return is_right
 

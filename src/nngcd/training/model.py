@@ -24,8 +24,8 @@ from nngcd.core.files import read_json, read_tensors, write_json, write_tensors,
 from nngcd.core.seeds import torch_generator
 from nngcd.methods.contract import BaseMethod, Task
 
-FORMAT = 2
-"""2: images may be seen at several sizes."""
+FORMAT = 3
+"""2: images may be seen at several sizes. 3: the final norm layer may have been trained."""
 ROWS_PER_PIECE = 8192
 CARD = """# A category discovery model made by nngcd
 
@@ -62,6 +62,8 @@ class Blueprint:
     """To how many directions the features are whitened; None when they are not."""
     sizes: tuple[float, ...] = (1.0,)
     """At which multiples of the image size the network sees an image."""
+    tail_norm: bool = False
+    """Whether the final norm layer is trained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +184,7 @@ def build_backbone(
             blueprint.backbone,
             weights=weights,
             tail_blocks=blueprint.tail_blocks,
+            tail_norm=blueprint.tail_norm,
             image_size=blueprint.image_size,
             pretrained=pretrained,
         )
