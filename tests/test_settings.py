@@ -12,7 +12,7 @@ from nngcd.core.components import component_names
 from nngcd.core.config import field_docs
 from nngcd.core.errors import ConfigError, UserError
 from nngcd.datasets.published import published_names
-from nngcd.settings import Settings, resolve, to_values
+from nngcd.settings import Settings, presets_of, resolve, to_values
 
 RECIPES = sorted((Path(nngcd.__file__).parent / "recipes").glob("*/*.yaml"))
 
@@ -250,3 +250,27 @@ def test_what_is_no_longer_a_setting_is_forgotten_of_old_runs_only():
     assert resolve(of_pim) == resolve({"method": "pim"})
     with pytest.raises(ConfigError, match=r"loss.temperature.*no such setting"):
         resolve({"method": "pim", "loss": {"temperature": 0.1}})
+
+
+def test_a_setting_that_an_older_run_did_not_have_is_what_it_was():
+    whole = to_values(resolve({"method": "cipr", "data": "x", "dataset": "digits"}))
+    older = whole | {"loss": {k: v for k, v in whole["loss"].items() if k not in ("cross_weight", "grouping")}}
+    assert (resolve(older).loss.cross_weight, resolve(older).loss.grouping) == (1.0, "unordered")
+    assert resolve(whole).loss.cross_weight == pytest.approx(0.12 / 0.07)
+
+
+@pytest.mark.parametrize("method", component_names("nngcd.methods", "Method"))
+def test_published_presets_compute_in_full_precision(method):
+    """On a GPU, `auto` would be half precision, which the authors' scripts do not use (SPTNet's do)."""
+    for preset in set(presets_of(method)) & {"official", "paper"}:
+        assert resolve({"method": method, "preset": preset}).precision in ("32-true", "auto")
+        if method != "kmeans":
+            assert resolve({"method": method, "preset": preset}).precision == "32-true"
+
+
+@pytest.mark.parametrize("preset", ["official", "paper"])
+def test_what_decays_is_what_the_authors_optimisers_let_decay(preset):
+    everything = {"gcd", "xcon", "dccl", "pim", "cipr", "promptcal", "infosieve"}
+    for method in everything | {"simgcd", "nngcd", "sptnet"}:
+        found = resolve({"method": method, "preset": preset}).training.decay
+        assert found == ("all" if method in everything else "matrices"), method

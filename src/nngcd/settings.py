@@ -149,7 +149,7 @@ def resolve(values: config.Values) -> Settings:
     is_whole = values.keys() >= OF_A_RUN
     merged = config.merge(chosen) if is_whole else config.merge(preset, chosen)
     given = _group(merged.pop("loss", None))
-    loss = config.build(method_config, config.without_gone(method_config, given) if is_whole else given, group="loss")
+    loss = config.build(method_config, config.of_today(method_config, given) if is_whole else given, group="loss")
     return dataclasses.replace(config.build(Settings, merged), loss=loss)
 
 

@@ -83,7 +83,7 @@ class Backbone:
 
     @property
     def sparse_weights(self) -> list[nn.Parameter]:
-        """The weights of the tail that a sparse regulariser may touch: matrices, kernels and the gains of norm layers."""
+        """The weights of the tail that a sparse regulariser may touch: matrices, kernels and gains of norm layers."""
         return [p for name, p in self.tail.named_parameters() if name.endswith("weight") and p.requires_grad]
 
 

@@ -64,9 +64,13 @@ def check_names(cls: type, values: Mapping[str, Any], prefix: str = "") -> None:
             check_names(kind, value, f"{prefix}{name}.")
 
 
-def without_gone(cls: type, values: Mapping[str, Any]) -> Values:
-    """Return what an older version saved, less the settings that the class lists as `gone`."""
-    return {name: value for name, value in values.items() if name not in getattr(cls, "gone", ())}
+def of_today(cls: type, values: Mapping[str, Any]) -> Values:
+    """Return settings that a run or model was saved with, perhaps by an older version.
+
+    A class may list settings that are `gone`, and for those that are new what they were `before`.
+    """
+    kept = {name: value for name, value in values.items() if name not in getattr(cls, "gone", ())}
+    return {**getattr(cls, "before", {}), **kept}
 
 
 def to_values(settings: Any) -> Values:  # noqa: ANN401 (any dataclass instance; typing has no public name for it)

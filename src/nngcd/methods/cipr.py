@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +23,7 @@ from nngcd.methods.gcd import ContrastHead, HeadConfig
 class Config(HeadConfig):
     """CiPR's settings; defaults are those of the authors' code."""
 
+    before: ClassVar[dict[str, Any]] = {"cross_weight": 1.0, "grouping": "unordered"}
     supcon_temperature: float = 0.07
     """Temperature of the contrast between labelled images."""
     cross_temperature: float = 0.12

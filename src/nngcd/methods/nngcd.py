@@ -143,7 +143,7 @@ class Method(simgcd.Method):
 
     def _sparse_weights(self) -> list[Tensor]:
         tail, projection = self.task.sparse_weights, self.projection.parameters()
-        weights = {
+        weights: dict[str, list[Tensor]] = {
             "tail": [p for p in tail if p.ndim >= 2], "gains": [p for p in tail if p.ndim == 1],
             "projection": [p for p in projection if p.ndim >= 2], "prototypes": [self.prototypes.weight],
         }  # fmt: skip

@@ -133,7 +133,7 @@ class Model:
             if (version := facts.pop("format")) > FORMAT:
                 raise DataError(f"{folder} was written by a newer nngcd (format {version}): pip install -U nngcd.")
             settings = find_component("nngcd.methods", facts["method"], "Method").Config
-            loss, sizes = config.without_gone(settings, facts["loss"]), tuple(facts.get("sizes", (1.0,)))
+            loss, sizes = config.of_today(settings, facts["loss"]), tuple(facts.get("sizes", (1.0,)))
             blueprint = Blueprint(**facts | {"loss": loss, "sizes": sizes})
             model = cls.assemble(blueprint, build_backbone(blueprint, pretrained=False), seed=0)
             for name, part in model._parts().items():
