@@ -158,7 +158,8 @@ def test_presets_are_the_published_settings():
     for name, smoothing in {"stanford_cars": 0.5, "fgvc_aircraft": 0.5, "herbarium19": 0.5, "cifar100": 0.1}.items():
         other = resolve({"method": "infosieve", "preset": "paper", "dataset": name})
         assert (other.loss.smoothing, other.loss.unbalanced) == (smoothing, name == "herbarium19")
-        assert (other.loss.sampling, other.loss.code_shares) == ("share", "other")
+        assert (other.loss.sampling, other.loss.code_shares) == (cub.loss.sampling, cub.loss.code_shares)
+    assert (cub.loss.sampling, cub.loss.code_shares) == ("share", "other")
     default = resolve({"method": "infosieve", "dataset": "cub"}).loss
     assert (default.sampling, default.code_shares) == ("balanced", "own")
     # The authors' sum over two views of a batch is our mean times their number.

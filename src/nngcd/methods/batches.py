@@ -46,6 +46,8 @@ def parts(batch: Batch, n_shared: int | None) -> tuple[Batch, Batch]:
 
     Where it is None, all images are both.
     """
+    if n_shared is None:
+        return batch, batch
     return _images(batch, slice(None, n_shared)), _images(batch, slice(n_shared, None))
 
 
