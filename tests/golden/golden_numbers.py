@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 TOLERANCE = 1e-6
@@ -74,3 +75,12 @@ def clusters(row: dict[str, Any]) -> Clusters:
     start_kd = 0.8 * unit_nd[random.choice(row["rows"], row["classes"], replace=False)]
     labels_n = np.where(is_labelled_n, class_n, -1)
     return Clusters(*map(torch.from_numpy, (unit_nd, class_n, labels_n, start_kd)))
+
+
+def clustering(row: dict[str, Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return classes and clusters of `n` images; a share `right` of a class is in one cluster, the others anywhere."""
+    random = np.random.RandomState(row["seed"])
+    class_n = random.randint(row["classes"], size=row["n"])
+    own_c = random.permutation(max(row["classes"], row["clusters"]))[: row["classes"]] % row["clusters"]
+    is_right_n = random.uniform(size=row["n"]) < row["right"]
+    return class_n, np.where(is_right_n, own_c[class_n], random.randint(row["clusters"], size=row["n"]))
