@@ -94,8 +94,8 @@ def test_every_recipe_resolves_for_every_data_set(path):
             assert found[group] == found[group] | expected, dataset
 
 
-def test_every_method_that_trains_has_a_default_and_a_paper_recipe():
-    methods = set(component_names("nngcd.methods", "Method")) - {"kmeans"}
+def test_every_method_has_a_default_and_a_paper_recipe():
+    methods = set(component_names("nngcd.methods", "Method"))
     for preset in ("default", "paper"):
         assert {path.parent.name for path in RECIPES if path.stem == preset} == methods
     # muGCD has no public code.

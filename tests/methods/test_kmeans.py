@@ -8,9 +8,9 @@ from nngcd.methods import kmeans
 from nngcd.methods.contract import Overview, Task
 
 
-def settled(features, labels, *, n_clusters, n_old):
+def settled(features, labels, *, n_clusters, n_old, **settings):
     task = Task(n_features=features.shape[1], n_clusters=n_clusters, n_old=n_old, generator=torch_generator(0, "init"))
-    method = kmeans.Method(kmeans.Config(), task)
+    method = kmeans.Method(kmeans.Config(**settings), task)
     method.settle(Overview(torch.from_numpy(features), torch.from_numpy(labels), 0, seed=0))
     return method
 
@@ -33,3 +33,14 @@ def test_a_class_without_a_cluster_of_its_own_takes_one_that_is_left(rng):
     assert sorted(set(cluster)) == [0, 1, 2]
     assert len(set(cluster[:20])) == 1
     assert cluster[0] in (0, 1)
+
+
+def test_labelled_images_may_be_left_out_and_still_give_the_clusters_their_names(rng):
+    features = np.eye(4, dtype=np.float32)[np.repeat([2, 0, 1], 20)] + rng.normal(size=(60, 4)).astype(np.float32) * 0.1
+    labels = np.full(60, -1)
+    labels[:5], labels[20:25] = 0, 1
+    unit = torch.nn.functional.normalize(torch.from_numpy(features), dim=-1)
+    for cluster_on, first in (("all", 0), ("unlabelled", 5)):
+        method = settled(features, labels, n_clusters=3, n_old=2, cluster_on=cluster_on)
+        expected = torch.stack([unit[first:20].mean(0), unit[20 + first : 40].mean(0), unit[40:].mean(0)])
+        torch.testing.assert_close(method.centres_kd, expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -20,6 +21,9 @@ from nngcd.metrics.matching import UNMATCHED, match_clusters
 class Config:
     """k-means' settings."""
 
+    cluster_on: Literal["all", "unlabelled"] = "all"
+    """Which images are clustered: all, or the unlabelled ones, as in the check of GCD's code; the labelled ones then join
+    the nearest centre."""
     n_starts: int = 10
     """Random starts; the one with the smallest inertia is kept."""
     temperature: float = 0.1
@@ -31,7 +35,7 @@ class Config:
 
 
 class Method(CentreMethod):
-    """k-means of all images' normalised features; labels only decide which cluster gets which known name."""
+    """k-means of normalised features; labels only decide which cluster gets which known name."""
 
     config: Config
     trains = False
@@ -39,15 +43,21 @@ class Method(CentreMethod):
     def settle(self, overview: Overview) -> None:
         """Cluster, then number the clusters so that cluster k < n_old is the one most like old class k."""
         k_means = KMeans(self.task.n_clusters, n_init=self.config.n_starts, random_state=overview.seed)
-        k_means.fit(F.normalize(overview.features_nd, dim=-1))
-        order = self._order(k_means.labels_.cpu().numpy(), overview.labels_n.cpu().numpy())
+        unit_nd, is_labelled_n = F.normalize(overview.features_nd, dim=-1), overview.labels_n >= 0
+        k_means.fit(unit_nd if self.config.cluster_on == "all" else unit_nd[~is_labelled_n])
+        cluster_m = k_means.predict(unit_nd)[is_labelled_n]
+        order = self._order(cluster_m.cpu().numpy(), overview.labels_n[is_labelled_n].cpu().numpy())
         self.centres_kd.copy_(k_means.cluster_centers_[torch.from_numpy(order)])
 
-    def _order(self, cluster_n: NDArray[np.int64], labels_n: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the clusters in their final order: first the match of each old class, then the others."""
-        is_labelled = labels_n >= 0
+    def _order(self, cluster_m: NDArray[np.int64], label_m: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the clusters in their final order: first the match of each old class, then the others.
+
+        Args:
+            cluster_m: cluster of each labelled image.
+            label_m: their labels.
+        """
         match_k = np.full(self.task.n_clusters, UNMATCHED)
-        matched = match_clusters(cluster_n[is_labelled], labels_n[is_labelled])
+        matched = match_clusters(cluster_m, label_m)
         match_k[: len(matched)] = matched
         left_over = iter(np.flatnonzero(match_k == UNMATCHED))
         # A class whose images all lie in other classes' clusters takes one of the clusters left over.
