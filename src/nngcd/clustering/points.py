@@ -142,13 +142,10 @@ def _cannot_be_squared(value_nd: Tensor, where: str) -> DataError:
 
 
 def as_rows(values: Rows) -> Tensor:
-    """Return a non-empty table as float32 or float64, without a copy where possible.
+    """Return a non-empty table as float32 or float64, without a copy where possible; else raise `DataError`.
 
-    Numbers that float32 could round, whole ones of 32 or 64 bits and those of lists, become float64.
-
-    Raises:
-        DataError: there are no rows or features, or they are no numbers.
-        TypeError: an array holds objects other than numbers, or is sparse; scikit-learn says so.
+    Numbers that float32 could round, whole ones of 32 or 64 bits and those of lists, become float64. Where an array is
+    sparse or of objects that are no numbers, scikit-learn raises `TypeError`.
     """
     row_nd = _as_real(values if isinstance(values, Tensor) else _as_table(values), "features", "float32 or float64")
     if row_nd.ndim != 2 or not row_nd.numel():
