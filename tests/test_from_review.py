@@ -77,6 +77,43 @@ def test_the_loop_goes_on_and_what_was_rejected_stays_out(nngcd, run, tmp_path):
     assert set(pd.read_csv(tmp_path / "third" / "problems.csv")["file_name"]) == {"row-000001", "row-000005"}
 
 
+def test_a_split_known_category_keeps_its_labels_and_the_next_round_has_ids_of_its_own(nngcd, run, tmp_path):
+    given = pd.read_parquet(run.results).set_index("file_name")["label_given"].dropna()
+    ids = Review(run).split("0", parts=2)
+    assert set(ids) == {"0", "new-004"}
+    code, _, err = nngcd("fit", "--from-review", run.path, "--out", tmp_path / "second")
+    assert code == 0, err
+    second = RunFolder.open(tmp_path / "second")
+    settings = yaml.safe_load(second.config.read_text())
+    assert (settings["k"], settings["reading"]["round"]) == (6, 2)
+    results = pd.read_parquet(second.results).set_index("file_name")
+    kept = [name for name in given.index if name in results.index and name != "row-000003"]
+    assert (results.loc[kept, "label_given"] == given[kept]).all()
+    assert set(results["category"]) <= {"0", "1", "2", "lynx", "new2-001", "new2-002"}
+    assert "new2-001" in set(results["category"])
+    assert Review(second).split("new2-001") == ["new2-003", "new2-004"]
+    assert nngcd("fit", "--from-review", second.path, "--out", tmp_path / "third", "-q")[0] == 0
+    third = pd.read_parquet(tmp_path / "third" / "results.parquet")
+    assert "new3-001" in set(third["category"])
+
+
+def test_the_review_of_a_run_of_an_older_version_starts_the_second_round(nngcd, run, tmp_path):
+    settings = yaml.safe_load(run.config.read_text())
+    del settings["reading"]["round"]
+    run.config.write_text(yaml.safe_dump(settings))
+    assert Review(run).move(["row-000003"]) == "new-004"
+    assert nngcd("fit", "--from-review", run.path, "--out", tmp_path / "second", "-q")[0] == 0
+    assert yaml.safe_load((tmp_path / "second" / "config.yaml").read_text())["reading"]["round"] == 2
+
+
+def test_predictions_name_all_parts_of_a_split_known_category(nngcd, run, tmp_path):
+    Review(run).split("0", parts=2)
+    code, _, err = nngcd("predict", run.path, tmp_path / "blobs.npz", "--out", tmp_path / "new.csv")
+    assert code == 0, err
+    table = pd.read_csv(tmp_path / "new.csv", dtype=str)
+    assert set(table.loc[table["category"] == "0", "label"]) == {"0 or new-004"}
+
+
 def test_another_method_takes_its_own_recipe(nngcd, run, tmp_path):
     small = ["--set", "training.epochs=1", "--set", "loss.n_hidden=8", "--set", "loss.n_projection=4"]
     code, _, err = nngcd(

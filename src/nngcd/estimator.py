@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from nngcd.confidence import Confidence
 from nngcd.core.device import choose_device
@@ -19,7 +20,7 @@ from nngcd.core.files import read_table
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset, open_images
-from nngcd.datasets.arrays import from_arrays
+from nngcd.datasets.arrays import from_arrays, plain_array
 from nngcd.datasets.split import Split
 from nngcd.image_table import ImageTable
 from nngcd.pipeline import fit
@@ -34,8 +35,11 @@ from nngcd.training.model import Model
 Source = ArrayLike | ImageTable | Split | str | Path
 
 
-class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
+class CategoryDiscovery(TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     """Sorts partly labelled images, or features of images, into known and newly discovered categories.
+
+    It follows scikit-learn's rules, and can be copied and pickled. To keep a model or hand it on, use `save`: loading
+    it cannot run code.
 
     Example:
         >>> import numpy as np
@@ -95,7 +99,7 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         """
         # Features take quick whatever is asked, but not an effort that does not exist.
         resolve({"effort": self.effort or "quick"})
-        split = _as_split(X, y)
+        split = self._split(X, y, reset=True)
         effort = "quick" if split.images is None else self.effort
         own = {
             "method": self.method, "preset": self.preset, "effort": effort, "k": self.n_categories,
@@ -147,7 +151,7 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         check_is_fitted(self, "model_")
         model = self.model_.to(choose_device(self.device))
         predictor = Predictor(model=model, categories=list(self.classes_), confidence=self.confidence_)
-        return predict_with(predictor, _as_images(X), progress=self.progress)
+        return predict_with(predictor, self._images(X), progress=self.progress)
 
     def transform(self, X: Source) -> NDArray[np.float32]:  # noqa: N803 (as scikit-learn)
         """Return the learned features."""
@@ -224,6 +228,11 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
             estimator._show_review(run)
         return estimator
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]  # whatever goes in, the network's features come out
+        return tags
+
     def _show_review(self, run: RunFolder) -> None:
         reviewed = reviewed_results(run)
         self.result_, self.categories_ = reviewed.table, reviewed.categories
@@ -235,22 +244,25 @@ class CategoryDiscovery(BaseEstimator):  # type: ignore[misc] # scikit-learn has
         self.n_categories_ = len(categories)
 
     def _features(self, X: Source) -> list[torch.Tensor]:  # noqa: N803 (as scikit-learn)
-        split = _as_images(X)
+        split = self._images(X)
         if split.problems:
             text = f"{len(split.problems)} files cannot be read and have no row here; predict_table names them"
             warn(text)
         return list(features_of(self.model_, split, progress=self.progress))
 
+    def _images(self, X: Source) -> Split:  # noqa: N803 (as scikit-learn)
+        return open_images(str(X)) if isinstance(X, (str, Path)) else self._split(X, None, reset=False)
 
-def _as_images(X: Source) -> Split:  # noqa: N803 (as scikit-learn)
-    return open_images(str(X)) if isinstance(X, (str, Path)) else _as_split(X, None)
-
-
-def _as_split(X: Source, y: ArrayLike | None) -> Split:  # noqa: N803 (as scikit-learn)
-    if isinstance(X, ImageTable):
-        X = X.split  # noqa: N806 (as scikit-learn)
-    if isinstance(X, (Split, str, Path)):
-        if y is not None:
-            raise DataError("y goes with arrays only; a folder, table or Split brings its own labels.")
-        return X if isinstance(X, Split) else open_dataset(str(X))[0]
-    return from_arrays(X, y)
+    def _split(self, X: Source, y: ArrayLike | None, *, reset: bool) -> Split:  # noqa: N803 (as scikit-learn)
+        if isinstance(X, ImageTable):
+            X = X.split  # noqa: N806 (as scikit-learn)
+        if isinstance(X, (Split, str, Path)):
+            if y is not None:
+                raise DataError("y goes with arrays only; a folder, table or Split brings its own labels.")
+            return X if isinstance(X, Split) else open_dataset(str(X))[0]
+        array = check_array(plain_array(X), dtype="numeric", ensure_all_finite=False, allow_nd=True, input_name="X")
+        split = from_arrays(array, y)
+        if split.images is None:
+            # Number and names of the features; images may be of any size.
+            validate_data(self, X if array.ndim == 2 else array[:, 0], reset=reset, skip_check_array=True)
+        return split

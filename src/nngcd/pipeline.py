@@ -26,7 +26,7 @@ from nngcd.datasets.split import Split, Truth
 from nngcd.job import Job, centre_view_features, kept_views, prepare
 from nngcd.losses.sparse import warn_if_unbounded
 from nngcd.methods.contract import BaseMethod, Overview
-from nngcd.results import Fitted, name_clusters, with_decisions
+from nngcd.results import Fitted, name_clusters, new_prefix, with_decisions
 from nngcd.settings import Settings
 from nngcd.training.bank import Bank, MemoryBank
 from nngcd.training.checkpoint import epochs_done
@@ -116,7 +116,8 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
     scores_nk = model.scores(last.features_nd).cpu()
     if decided_n is not None:
         scores_nk = with_decisions(scores_nk, decided_n.cpu())
-    categories = name_clusters(scores_nk.argmax(-1).numpy(), job.given, k)
+    prefix = new_prefix(settings.reading.round)
+    categories = name_clusters(scores_nk.argmax(-1).numpy(), job.given, k, prefix=prefix)
     confidence = calibrate(scores_nk, job.given.labels, job.is_held_back, n_old=split.n_old, unsure=_unsure(job))
     return Fitted(model, categories, last.features_nd.cpu(), scores_nk, estimate, confidence)
 

@@ -51,16 +51,24 @@ class Fitted:
     """How sure the model may be of its scores, calibrated on the held-back labels where there are any."""
 
 
-def name_clusters(cluster_n: NDArray[np.int64], split: Split, n_clusters: int) -> list[str]:
+def new_prefix(round_: int) -> str:
+    """Return what ids of new categories begin with: `new-`, and `new2-` in the second round, from a review."""
+    return "new-" if round_ == 1 else f"new{round_}-"
+
+
+def name_clusters(
+    cluster_n: NDArray[np.int64], split: Split, n_clusters: int, *, prefix: str = new_prefix(1)
+) -> list[str]:
     """Return an id for each cluster: known categories keep their names, new ones are new-001, … by falling size.
 
-    The ids are given once, here, and never change meaning afterwards.
+    The ids are given once, here, and never change meaning afterwards; a run from a review gives others than the run
+    that was reviewed.
     """
     sizes_k = np.bincount(cluster_n[~split.is_labelled], minlength=n_clusters)
     new = np.arange(split.n_old, n_clusters)
     ids = [*split.class_names, *("" for _ in new)]
     # A folder may well be called new-001: somebody sorted it after an earlier run.
-    free = (name for rank in itertools.count(1) if (name := f"new-{rank:03d}") not in split.class_names)
+    free = (name for rank in itertools.count(1) if (name := f"{prefix}{rank:03d}") not in split.class_names)
     for cluster in new[np.argsort(-sizes_k[new], kind="stable")]:
         ids[cluster] = next(free)
     return ids

@@ -393,7 +393,7 @@ def test_what_cannot_be_is_refused(settings, y, error, message):
 
 
 def test_rows_that_have_no_length_are_refused():
-    with pytest.raises(DataError, match="features must be a non-empty table"):
+    with pytest.raises(DataError, match="Expected 2D array, got scalar array"):
         SemiSupervisedKMeans(2).fit(np.array(1.0), np.array([0]))
 
 

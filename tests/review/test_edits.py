@@ -4,18 +4,8 @@ import numpy as np
 import pytest
 
 from nngcd.core.errors import UserError
-from nngcd.review.edits import (
-    Category,
-    Edit,
-    Placed,
-    State,
-    apply,
-    inverse,
-    make_edit,
-    patch_from_json,
-    patch_to_json,
-    replay,
-)
+from nngcd.review.edits import Edit, apply, inverse, make_edit, patch_from_json, patch_to_json, replay
+from nngcd.review.state import Category, Placed, State, category_id
 
 T = "2026-11-16T10:00:00+00:00"
 
@@ -50,7 +40,7 @@ def test_merging_retires_ids_and_keeps_the_target(state):
     assert set(where(after).values()) == {"owl"}
     assert after.categories["new-001"].into == after.categories["new-002"].into == ("owl",)
     assert list(after.live) == ["owl", "crow"]
-    with pytest.raises(UserError, match="'new-001' is no more: its images went to owl"):
+    with pytest.raises(UserError, match=r"'new-001' was merged into 'owl'. Use 'owl'"):
         do(after, "rename", category="new-001", name="x")
 
 
@@ -65,9 +55,25 @@ def test_splitting_makes_fresh_categories_and_retires_the_old_one(state):
     after = do(state, "split", category="new-001", parts={"new-003": ["d"], "new-004": ["c"]})
     assert where(after) == {"a": "owl", "b": "owl", "c": "new-004", "d": "new-003", "e": "new-002"}
     assert after.categories["new-001"].into == ("new-003", "new-004")
+    with pytest.raises(UserError, match=r"'new-001' was split into 'new-003', 'new-004'. Use 'new-003', 'new-004'"):
+        do(after, "approve", category="new-001")
     for parts in ({"new-003": ["c"]}, {"new-003": ["c"], "new-004": []}, {"new-003": ["c"], "new-002": ["d"]}):
         with pytest.raises(UserError, match=r"split|never used"):
             do(state, "split", category="new-001", parts=parts)
+
+
+def test_a_category_may_stay_one_of_its_parts(state):
+    moved = do(do(state, "approve", category="owl"), "move", images=["c"], to="owl")
+    after = do(moved, "split", category="owl", parts={"new-003": ["b"], "owl": ["a", "c"]})
+    assert where(after) == {"a": "owl", "b": "new-003", "c": "owl", "d": "new-001", "e": "new-002"}
+    assert after.categories["owl"] == Category("owl", "known", action="split", at=T, parts=("new-003",))
+    assert (after.images["a"], after.images["c"]) == (Placed("owl"), Placed("owl", "move", T))
+    assert after.became("owl") == ["owl", "new-003"]
+    again = do(after, "merge", categories=["owl", "new-003"], into="owl")
+    assert again.became("owl") == again.became("new-003") == ["owl"]
+    elsewhere = do(after, "merge", categories=["crow", "owl"], into="crow")
+    assert elsewhere.became("owl") == ["crow", "new-003"]
+    assert elsewhere.merged("owl").name == "crow"
 
 
 def test_moving_rejecting_and_putting_back(state):
@@ -93,7 +99,12 @@ def test_a_moved_image_stays_decided_when_its_category_is_merged_but_not_when_it
     [
         ("rename", {"category": "new-01", "name": "x"}, "no category 'new-01'. Did you mean 'new-001'?"),
         ("rename", {"category": "new-001", "name": "  "}, "not empty"),
-        ("rename", {"category": "new-001", "name": "crow"}, "If they are one category: merge new-001, crow"),
+        (
+            "rename",
+            {"category": "new-001", "name": "crow"},
+            r"'crow' is the name of crow. If they are one category: "
+            r'merge\(\["new-001", "crow"\]\). If not, choose another name',
+        ),
         ("rename", {"category": "new-001", "name": "new-001"}, "is called 'new-001' already"),
         ("merge", {"categories": ["owl"], "into": "owl"}, "at least two"),
         ("move", {"images": ["zz"], "to": "owl"}, "no image 'zz'"),
@@ -109,10 +120,16 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(state, op, args, messag
     assert state == before
 
 
-def test_naming_a_category_by_its_name_points_at_the_id(state):
+def test_a_category_is_found_by_its_id_or_its_name(state):
     named = do(state, "rename", category="new-001", name="Tawny")
-    with pytest.raises(UserError, match=r"Did you mean new-001 \(named 'Tawny'\)"):
-        do(named, "approve", category="Tawny")
+    assert [category_id(named, given) for given in ("new-001", "Tawny", "owl", "Tawn")] == [
+        "new-001", "new-001", "owl", "Tawn"]  # fmt: skip
+
+
+def test_a_name_that_is_the_id_of_a_renamed_category_is_said_to_be_that(state):
+    named = do(state, "rename", category="new-001", name="Tawny")
+    with pytest.raises(UserError, match=r"'new-001' is the id of 'Tawny'. If they are one category"):
+        do(named, "rename", category="new-002", name="new-001")
 
 
 def test_a_patch_survives_json(state):
@@ -146,7 +163,8 @@ class Editor:
         if op == "split":
             members = self.state.members(category)
             cut = int(self.rng.integers(1, max(len(members), 2)))
-            return op, {"category": category, "parts": {self.fresh(): members[:cut], self.fresh(): members[cut:]}}
+            first = self.one_of([category, self.fresh()])[0]
+            return op, {"category": category, "parts": {first: members[:cut], self.fresh(): members[cut:]}}
         if op == "move fresh":
             return "move", {"images": self.one_of(images, 2), "to": self.fresh(), "is_fresh": True}
         if op in ("move", "reject"):

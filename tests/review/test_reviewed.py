@@ -94,3 +94,58 @@ def test_cutting_and_joining_new_categories_alone_says_nothing_about_names(run, 
     edit(Review(run))
     assert {image: source for image, (_, source) in labels_of(run).items() if source != "-"} == {
         "a": "given", "d": "given"}  # fmt: skip
+
+
+def test_a_split_changes_no_label_that_was_given(run):
+    review = Review(run)
+    review.move(["id-d"], to="owl")
+    assert review.split("owl", parts=[["id-a", "id-b"], ["id-c", "id-d"]]) == ["owl", "new-004"]
+    assert labels_of(run)["a"] == ("owl", "given")
+    assert labels_of(run)["d"] == ("-", "-"), "moved away from crow by hand, then split off: nobody says what it is"
+    review.undo()
+    review.undo()
+    assert review.split("owl", parts=[["id-a"], ["id-b", "id-c"]]) == ["owl", "new-005"]
+    assert (labels_of(run)["a"], labels_of(run)["b"]) == (("owl", "given"), ("-", "-"))
+
+
+def test_a_labelled_image_in_a_part_of_its_own_gets_another_label_only_from_a_name_or_a_move(tmp_path):
+    results = results_table()
+    results.loc[[1, 2], "label_given"] = "owl"
+    run = finished_run(tmp_path / "run", results=results)
+    review = Review(run)
+    assert review.split("owl", parts=[["id-a"], ["id-b", "id-c"]]) == ["new-004", "owl"]
+    assert labels_of(run)["a"] == ("owl", "given")
+    review.approve("new-004")
+    assert labels_of(run)["a"] == ("owl", "given"), "an id is no name"
+    review.rename("owl", "Tawny")
+    assert labels_of(run)["a"] == labels_of(run)["b"] == ("Tawny", "given"), "the label was renamed"
+    review.rename("new-004", "Barn")
+    assert labels_of(run)["a"] == ("Barn", "approved")
+    review.move(["id-a"], to="crow")
+    assert labels_of(run)["a"] == ("crow", "moved")
+
+
+OLD_SPLIT = (
+    '{"t": "2026-01-02T10:00:00+00:00", "user": "ana", "op": "split", "args": {"category": "owl", "parts": '
+    '{"new-004": ["id-a", "id-b"], "new-005": ["id-c"]}}, "before": {"images": [{"category": "owl", "action": null, '
+    '"at": null, "ids": ["id-a", "id-b", "id-c"]}], "categories": {"new-004": null, "new-005": null, "owl": {"name": '
+    '"owl", "kind": "known", "is_approved": false, "action": null, "at": null, "into": []}}}}\n'
+)
+"""A line as older versions wrote it: all parts have ids of their own, and the known category is retired."""
+
+
+def test_a_split_of_an_older_version_means_what_it_meant_but_renames_no_label(run):
+    run.edits.parent.mkdir()
+    run.edits.write_text(OLD_SPLIT)
+    review = Review(run)
+    assert review.state.members("new-004") == ["id-a", "id-b"]
+    assert review.state.became("owl") == ["new-004", "new-005"]
+    assert "owl" not in review.state.live
+    assert labels_of(run)["a"] == ("owl", "given")
+    review.rename("new-004", "Tawny")
+    assert labels_of(run)["a"] == ("Tawny", "named")
+    review.undo()
+    review.undo()
+    assert review.state == review.first
+    assert run.edits.read_text().startswith(OLD_SPLIT)
+    assert review.split("owl", parts=[["id-a"], ["id-b", "id-c"]]) == ["owl", "new-006"]

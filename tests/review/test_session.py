@@ -1,5 +1,6 @@
 import pytest
-from finished_runs import lines
+import yaml
+from finished_runs import finished_run, lines, results_table
 
 from nngcd.core.errors import DataError, UserError
 from nngcd.core.run_folder import RunFolder
@@ -62,6 +63,35 @@ def test_a_split_follows_the_features_and_is_the_same_every_time(run):
     assert Review(run).state == review.state
 
 
+def test_of_a_split_known_category_the_part_with_the_labelled_images_keeps_the_name(run):
+    review = Review(run)
+    assert review.split("owl", parts=[["id-b", "id-c"], ["id-a"]]) == ["new-004", "owl"]
+    assert review.state.members("owl") == ["id-a"]
+    assert lines(run)[0]["args"]["parts"] == {"new-004": ["id-b", "id-c"], "owl": ["id-a"]}
+    assert Review(run).state == review.state
+    review.undo()
+    assert review.state == review.first
+    assert review.split("owl") == ["owl", "new-005"]
+
+
+def test_a_split_known_category_without_labelled_images_leaves_its_name_to_the_larger_part(run):
+    review = Review(run)
+    review.reject(["id-a"])
+    review.move(["id-e"], to="owl")
+    assert review.split("owl", parts=[["id-b"], ["id-c", "id-e"]]) == ["new-004", "owl"]
+
+
+def test_a_run_from_a_review_has_ids_of_its_own(run):
+    settings = yaml.safe_load(run.config.read_text())
+    run.config.write_text(yaml.safe_dump(settings | {"reading": {"round": 2}}))
+    review = Review(run)
+    assert review.split("new-001") == ["new2-001", "new2-002"]
+    assert Review(run).move(["id-a"]) == "new2-003"
+    run.config.write_text(yaml.safe_dump(settings | {"reading": {"round": "x"}}))
+    with pytest.raises(DataError, match=r"config\.yaml is damaged \(reading\.round is 'x'\)"):
+        Review(run).move(["id-b"])
+
+
 def test_ids_are_never_used_twice_not_even_after_an_undo(run):
     review = Review(run)
     assert review.split("new-001") == ["new-004", "new-005"]  # new-003 has no images, but predictions may fall into it
@@ -70,6 +100,33 @@ def test_ids_are_never_used_twice_not_even_after_an_undo(run):
     review = Review(run)
     review.rename("new-006", "new-009")
     assert review.move(["id-a"]) == "new-010"
+
+
+def test_images_are_told_by_id_file_name_or_bare_name(tmp_path):
+    results = results_table()
+    results.loc[1, "file_name"] = "_unlabelled/d.png"  # as crow/d.png
+    results.loc[[7, 8], "file_name"] = "_unlabelled/twice.png"
+    review = Review(finished_run(tmp_path / "run", results=results))
+    review.move(["e.png", "_unlabelled/f.png", "id-g", "crow/d.png"], to="owl")
+    assert [review.state.images[f"id-{image}"].category for image in "efgd"] == ["owl"] * 4
+    with pytest.raises(UserError, match=r"'d\.png' may be any of 2 images: '_unlabelled/d\.png', 'crow/d\.png'\. Give"):
+        review.move(["d.png"], to="owl")
+    with pytest.raises(UserError, match=r"'_unlabelled/twice\.png' may be any of 2 images: '\S+', '\S+'\. Give one"):
+        review.reject(["_unlabelled/twice.png"])
+    with pytest.raises(UserError, match=r"no image 'crow/dd\.png' in this run\. Did you mean 'crow/d\.png'"):
+        review.reject(["crow/dd.png"])
+
+
+def test_a_category_can_be_told_by_its_name(run):
+    review = Review(run)
+    review.rename("new-001", "Tawny")
+    review.rename("Tawny", "Tawny owl")
+    review.approve("Tawny owl")
+    review.unapprove("Tawny owl")
+    assert review.move(["id-i"], to="Tawny owl") == "new-001"
+    assert review.merge(["new-002"], into="Tawny owl") == "new-001"
+    assert review.split("Tawny owl", parts=[["id-i"], ["id-e", "id-f", "id-g", "id-h"]]) == ["new-004", "new-005"]
+    assert {line["args"].get("category", "new-001") for line in lines(run)} == {"new-001"}, "the log knows ids only"
 
 
 def test_parts_can_be_given(run):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 import torch.nn.functional as F
@@ -44,7 +44,8 @@ class Backbone:
     Args:
         name: what the user calls it.
         network: images (B, 3, H, W) to features (B, D).
-        split: cuts the network into a trunk and a tail.
+        split: cuts the network into a trunk and a tail; a function of a module (or a `partial` of one), so that a
+            model can be pickled.
         preprocessing: how it wants its images.
         n_features: D.
         fingerprint: hash of the network's weights as they were loaded.
@@ -177,8 +178,9 @@ def frozen(backbone: Backbone, scale: float = math.sqrt(QUICK_SQUARED_LENGTH)) -
 
     The tail is an `Adapter`. No cut is needed, so this works with any network.
     """
-
-    def split(network: nn.Module) -> tuple[nn.Module, nn.Module]:
-        return ScaledFeatures(network, scale), Adapter(backbone.n_features)
-
+    split = partial(_split_at_features, scale=scale, n_features=backbone.n_features)
     return replace(backbone, tail_learning_rate=1.0, split=split)
+
+
+def _split_at_features(network: nn.Module, *, scale: float, n_features: int) -> tuple[nn.Module, nn.Module]:
+    return ScaledFeatures(network, scale), Adapter(n_features)

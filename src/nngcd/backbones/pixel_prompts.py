@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -46,11 +47,11 @@ def with_pixel_prompts(
     rate = learning_rate * zoom**2 / backbone.tail_learning_rate
     prompt = PixelPrompt(n_prompts_hw, deviation=deviation, learning_rate=rate, generator=generator)
     prompt.is_on.fill_(float(is_on))
+    return replace(backbone, split=partial(_split_at_pixels, prompt=prompt, backbone=backbone), may_fold=False)
 
-    def split(network: nn.Module) -> tuple[nn.Module, nn.Module]:
-        return PixelsAndShare(), PromptedNetwork(prompt, backbone.trunk.network, backbone.tail)
 
-    return replace(backbone, split=split, may_fold=False)
+def _split_at_pixels(_: nn.Module, *, prompt: PixelPrompt, backbone: Backbone) -> tuple[nn.Module, nn.Module]:
+    return PixelsAndShare(), PromptedNetwork(prompt, backbone.trunk.network, backbone.tail)
 
 
 def patch_size(network: nn.Module) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +13,9 @@ from torch import Tensor, nn
 from nngcd.backbones.backbone import Backbone, ScaledFeatures
 from nngcd.core.errors import ConfigError
 from nngcd.core.memory import is_out_of_memory
+
+ONE_SIZE = "leave them out (--set 'views.sizes=[1]')"
+"""The way out where a network cannot see several sizes."""
 
 
 class SeveralSizes(nn.Module):
@@ -103,8 +107,7 @@ def with_sizes(backbone: Backbone, sizes: Sequence[float]) -> Backbone:
         ConfigError: the network takes images of one size only.
     """
     own = backbone.preprocessing.image_size
-    sides = [round(size * own) for size in sizes]
-    way_out = "leave them out (--set 'views.sizes=[1]')"
+    sides = _sides(backbone, sizes)
     if len({*sides}) < len(sides):
         reason = f"of {own} pixels are {', '.join(map(str, sides))}: twice the same. Choose sizes further apart"
         raise ConfigError("views.sizes", list(sizes), reason)
@@ -115,21 +118,27 @@ def with_sizes(backbone: Backbone, sizes: Sequence[float]) -> Backbone:
     except (AssertionError, RuntimeError) as error:
         if is_out_of_memory(error):
             raise
-        reason = f"{backbone.name} takes images of {own} pixels only; {way_out}"
+        reason = f"{backbone.name} takes images of {own} pixels only; {ONE_SIZE}"
         raise ConfigError("views.sizes", list(sizes), reason) from error
+    preprocessing = replace(backbone.preprocessing, image_size=max(sides))
+    return replace(backbone, split=partial(_split_sizes, backbone=backbone, sizes=sizes), preprocessing=preprocessing)
 
-    def split(network: nn.Module) -> tuple[nn.Module, nn.Module]:
-        trunk, tail = backbone.split(network)
-        if isinstance(trunk, ScaledFeatures):
-            return SeveralSizes(trunk, sides), OfMeanLook(tail)
-        with torch.no_grad():
-            shapes = [tuple(trunk(torch.zeros(1, 3, side, side)).shape[1:]) for side in sides]
-        if len({shape[0] for shape in shapes}) > 1 or len(shapes[0]) != 3:
-            reason = f"the last block of {backbone.name} takes no maps of a CNN; {way_out}"
-            raise ConfigError("views.sizes", list(sizes), reason)
-        return SeveralSizes(trunk, sides), StageOfSizes(tail, [shape[1:] for shape in shapes])
 
-    return replace(backbone, split=split, preprocessing=replace(backbone.preprocessing, image_size=max(sides)))
+def _split_sizes(network: nn.Module, *, backbone: Backbone, sizes: Sequence[float]) -> tuple[nn.Module, nn.Module]:
+    trunk, tail = backbone.split(network)
+    sides = _sides(backbone, sizes)
+    if isinstance(trunk, ScaledFeatures):
+        return SeveralSizes(trunk, sides), OfMeanLook(tail)
+    with torch.no_grad():
+        shapes = [tuple(trunk(torch.zeros(1, 3, side, side)).shape[1:]) for side in sides]
+    if len({shape[0] for shape in shapes}) > 1 or len(shapes[0]) != 3:
+        reason = f"the last block of {backbone.name} takes no maps of a CNN; {ONE_SIZE}"
+        raise ConfigError("views.sizes", list(sizes), reason)
+    return SeveralSizes(trunk, sides), StageOfSizes(tail, [shape[1:] for shape in shapes])
+
+
+def _sides(backbone: Backbone, sizes: Sequence[float]) -> list[int]:
+    return [round(size * backbone.preprocessing.image_size) for size in sizes]
 
 
 def cells_of_sizes(backbone: Backbone) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -67,7 +68,6 @@ def with_token_prompts(backbone: Backbone, *, n_prompts: int, n_read: int, gener
     """
     # Here, not above: timm takes seconds to import, and a method is also listed by those who never load a network.
     from nngcd.backbones.class_token import reads_only_class_token
-    from nngcd.backbones.timm_models import split_timm
 
     network: Any = backbone.network
     if not reads_only_class_token(network):
@@ -79,12 +79,17 @@ def with_token_prompts(backbone: Backbone, *, n_prompts: int, n_read: int, gener
     n_trained = sum(any(id(p) in trained for p in block.parameters()) for block in network.blocks)
     prompts_lpd = torch.empty(len(network.blocks), n_prompts, backbone.n_features)
     nn.init.trunc_normal_(prompts_lpd, std=PROMPT_DEVIATION, generator=generator)
-
-    def split(model: nn.Module) -> tuple[nn.Module, nn.Module]:
-        trunk, tail = split_timm(model, tail_blocks=len(network.blocks))
-        blocks: Any = tail.blocks
-        for block in blocks[: len(blocks) - max(n_trained, 1)]:
-            block.requires_grad_(False)
-        return trunk, PromptedTail(blocks, tail.get_submodule("readout"), prompts_lpd, n_read).eval()
-
+    split = partial(_split_at_embedding, n_trained=max(n_trained, 1), prompts_lpd=prompts_lpd, n_read=n_read)
     return replace(backbone, split=split, n_features=2 * backbone.n_features)
+
+
+def _split_at_embedding(
+    model: nn.Module, *, n_trained: int, prompts_lpd: Tensor, n_read: int
+) -> tuple[nn.Module, nn.Module]:
+    from nngcd.backbones.timm_models import split_timm
+
+    trunk, tail = split_timm(model, tail_blocks=len(prompts_lpd))
+    blocks: Any = tail.blocks
+    for block in blocks[: len(blocks) - n_trained]:
+        block.requires_grad_(False)
+    return trunk, PromptedTail(blocks, tail.get_submodule("readout"), prompts_lpd, n_read).eval()

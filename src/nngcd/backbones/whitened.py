@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -48,17 +49,20 @@ def whitened(backbone: Backbone, n_directions: int) -> Backbone:
 
     Frozen features are whitened at the end of the trunk, those of a trained tail behind it; in both an adapter follows.
     """
-    trunk, tail = backbone.trunk.network, backbone.tail.network
-    is_frozen = any(isinstance(part, Adapter) for part in tail.modules())
-    n_features = backbone.n_features
-
-    def split(_: nn.Module) -> tuple[nn.Module, nn.Module]:
-        if is_frozen:
-            return WhitenedFeatures(trunk, n_features, n_directions), Adapter(n_directions)
-        return trunk, nn.Sequential(WhitenedFeatures(tail, n_features, n_directions), Adapter(n_directions))
-
-    rate = backbone.tail_learning_rate * (1 if is_frozen else WHITENED_RATE)
+    rate = backbone.tail_learning_rate * (1 if _is_frozen(backbone) else WHITENED_RATE)
+    split = partial(_split_whitened, backbone=backbone, n_directions=n_directions)
     return replace(backbone, split=split, n_features=n_directions, tail_learning_rate=rate)
+
+
+def _split_whitened(_: nn.Module, *, backbone: Backbone, n_directions: int) -> tuple[nn.Module, nn.Module]:
+    trunk, tail, n_features = backbone.trunk.network, backbone.tail.network, backbone.n_features
+    if _is_frozen(backbone):
+        return WhitenedFeatures(trunk, n_features, n_directions), Adapter(n_directions)
+    return trunk, nn.Sequential(WhitenedFeatures(tail, n_features, n_directions), Adapter(n_directions))
+
+
+def _is_frozen(backbone: Backbone) -> bool:
+    return any(isinstance(part, Adapter) for part in backbone.tail.modules())
 
 
 def whitening_part(backbone: Backbone) -> WhitenedFeatures:

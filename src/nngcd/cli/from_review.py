@@ -18,6 +18,7 @@ from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.decisions import REJECTED, read_decisions
 from nngcd.datasets.findings import count, quoted
 from nngcd.review.reviewed import decisions, reviewed_results, undecided
+from nngcd.review.session import round_of
 from nngcd.settings import Settings
 
 _WORDS = {
@@ -64,7 +65,7 @@ def settings_from_review(
     given = {name: value for name, value in flags.items() if value is not None}
     is_other = any(given.get(name, before[name]) != before[name] for name in ("method", "preset", "effort"))
     kept = {name: value for name, value in before.items() if name in _KEPT} if is_other else before
-    own: config.Values = {"reading": {"decisions": str(file.resolve())}}
+    own: config.Values = {"reading": {"decisions": str(file.resolve()), "round": round_of(run) + 1}}
     if str(before.get("k")).isdecimal():
         # The number that was given, less the categories that merging took away, and those that splitting made.
         own["k"] = len(reviewed.state.live)

@@ -8,8 +8,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 import torch
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from nngcd.clustering.lloyd import Starts, lloyd, scores
@@ -18,6 +18,7 @@ from nngcd.clustering.points import (
     Points,
     Rows,
     Shards,
+    as_labels,
     as_rows,
     check_finite,
     check_settings,
@@ -30,15 +31,24 @@ from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.seeds import torch_generator
 
 
-class Centroids(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
+class Centroids(ClusterMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     """What fitting leaves behind, under scikit-learn's names: tensors on the device of the rows."""
 
     block_size: int
+    shards: Shards | None
     cluster_centers_: Tensor
     labels_: Tensor
     inertia_: float
     """Sum over the rows of the squared distance to the centre of their cluster."""
     n_iter_: int
+
+    def _prepared(self, X: Rows, y: Rows | None = None) -> Points:  # noqa: N803 (scikit-learn's name)
+        """Return the points to fit, and keep what scikit-learn keeps of them: number and names of the features."""
+        row_nd = as_rows(X)
+        label_n = None if y is None else as_labels(y, len(row_nd))
+        points = prepare(row_nd, label_n, self.block_size, self.shards or ONE_PROCESS)
+        validate_data(self, X, skip_check_array=True)
+        return points
 
     def _keep_best(self, points: Points, starts: Starts) -> None:
         centres_kd, self.labels_, self.inertia_, n_iter = min(zip(*starts, strict=True), key=lambda start: start[2])
@@ -49,19 +59,16 @@ class Centroids(BaseEstimator):  # type: ignore[misc] # scikit-learn has no type
         """Find the clusters of the rows."""
 
     def fit_predict(self, X: Rows, y: Rows | None = None) -> Tensor:  # noqa: N803 (scikit-learn's name)
-        """Return the cluster of each row, after fitting."""
+        """Return the cluster of each row, after fitting with the labels, which `ClusterMixin` would leave out."""
         return self.fit(X, y).labels_
 
     def predict(self, X: Rows) -> Tensor:  # noqa: N803 (scikit-learn's name)
         """Return the nearest centre of each row; raise `DataError` where there is none that can be told."""
-        if not hasattr(self, "cluster_centers_"):
-            raise NotFittedError(f"this {type(self).__name__} has no centres yet; call fit first")
+        check_is_fitted(self)
         origin_d = self.cluster_centers_.mean(0)
         centres_rkd = (self.cluster_centers_ - origin_d)[None]
         row_nd = as_rows(X)
-        if row_nd.shape[1] != len(origin_d):
-            what = f"rows of {row_nd.shape[1]} features cannot be compared with centres of {len(origin_d)}"
-            raise DataError(f"{what}; give the features that were fitted")
+        validate_data(self, X, reset=False, skip_check_array=True)
         # Before the cast to the centres' type, which makes numbers that are too large for it infinite.
         check_finite(torch.stack([end for x_bd in torch.split(row_nd, self.block_size) for end in x_bd.aminmax()]))
         nearest, is_told = [], []
@@ -97,11 +104,12 @@ class KMeans(Centroids):
     random_state: int = 0
     block_size: int = 4096
     """Rows per matrix product; changes memory and speed, not the result."""
-    shards: Shards = field(default=ONE_PROCESS, repr=False)
+    shards: Shards | None = field(default=None, repr=False)
+    """How the rows are spread over processes; None: this process has them all."""
 
     def fit(self, X: Rows, y: object = None) -> KMeans:  # noqa: N803 (scikit-learn's names; no label is used)
         """Find the clusters of the rows; raise `ConfigError` or `DataError` where settings or rows cannot be used."""
-        points = prepare(X, None, self.block_size, self.shards)
+        points = self._prepared(X)
         self._keep_best(points, self.fit_starts(points))
         return self
 
@@ -128,7 +136,7 @@ def given_centres(points: Points, centres: Rows, n_clusters: int) -> Tensor:
     shape = (n_clusters, len(points.mean_d))
     try:
         centres_kd = as_rows(centres).to(points.x_nd)
-    except DataError as error:
+    except (DataError, TypeError) as error:
         given = getattr(centres, "shape", type(centres).__name__)
         raise ConfigError("init", given, f"must be the name of a start or centres of shape {shape}; {error}") from None
     if centres_kd.shape != shape:

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from sklearn.utils.validation import check_array
 from torch import Tensor
 
 from nngcd.core import processes
@@ -28,6 +29,10 @@ SHORTEST = 1e-12
 """What `F.normalize` divides by at least: the direction of a shorter row is no longer of length 1."""
 
 
+def _own(total: Tensor) -> Tensor:
+    return total
+
+
 @dataclass(frozen=True, slots=True)
 class Shards:
     """How rows are spread over processes: each fits its own rows, and all find what one would find with all rows.
@@ -37,7 +42,7 @@ class Shards:
 
     rank: int = 0
     count: int = 1
-    all_reduce: Callable[[Tensor], Tensor] = lambda total: total
+    all_reduce: Callable[[Tensor], Tensor] = _own
     """Returns the sum of a tensor over all processes; nothing else passes between them."""
 
     def gather(self, own: Tensor) -> Tensor:
@@ -139,9 +144,10 @@ def _cannot_be_squared(value_nd: Tensor, where: str) -> DataError:
 def as_rows(values: Rows) -> Tensor:
     """Return a non-empty table as float32 or float64, without a copy where possible; else raise `DataError`.
 
-    Numbers that float32 could round, whole ones of 32 or 64 bits and those of lists, become float64.
+    Numbers that float32 could round, whole ones of 32 or 64 bits and those of lists, become float64. Where an array is
+    sparse or of objects that are no numbers, scikit-learn raises `TypeError`.
     """
-    row_nd = _as_real(values, "features", "float32 or float64")
+    row_nd = _as_real(values if isinstance(values, Tensor) else _as_table(values), "features", "float32 or float64")
     if row_nd.ndim != 2 or not row_nd.numel():
         raise DataError(f"features must be a non-empty table (rows, features), got shape {tuple(row_nd.shape)}")
     if row_nd.dtype in (torch.float32, torch.float64):
@@ -174,12 +180,28 @@ def as_tensor(values: Rows, name: str, wanted: str) -> Tensor:
     if issparse(values) or (isinstance(values, Tensor) and values.layout != torch.strided):
         way = "to_dense" if isinstance(values, Tensor) else "toarray"
         raise DataError(f"sparse {name} cannot be used; give what .{way}() returns")
-    if np.ma.is_masked(values):
-        raise DataError(f"masked {name} cannot be used; leave those rows out or fill them")
+    _check_mask(values, name)
     try:
         return torch.as_tensor(_as_array(values)).detach()
     except (TypeError, ValueError, RuntimeError):
         raise _unusable(values, name, wanted) from None
+
+
+def _as_table(values: Rows) -> NDArray[Any]:
+    """Return what scikit-learn takes for rows of features; whether they are finite is asked later, without a pass."""
+    _check_mask(values, "features")
+    try:
+        table: NDArray[Any] = check_array(
+            _as_array(values), dtype="numeric", ensure_all_finite=False, input_name="features"
+        )
+    except ValueError as error:
+        raise DataError(f"these features cannot be used: {error}") from None
+    return table
+
+
+def _check_mask(values: Rows, name: str) -> None:
+    if np.ma.is_masked(values):
+        raise DataError(f"masked {name} cannot be used; leave those rows out or fill them")
 
 
 def _as_array(values: Rows) -> Rows:

@@ -13,16 +13,12 @@ from torch import Tensor
 from nngcd.clustering.kmeans import Centroids, KMeans, given_centres
 from nngcd.clustering.lloyd import NO_CLUSTER, Starts, class_sums, gains, lloyd, means, scores
 from nngcd.clustering.points import (
-    ONE_PROCESS,
     WIDE,
     Points,
     Rows,
     Shards,
-    as_labels,
-    as_rows,
     check_settings,
     check_whole,
-    prepare,
     total,
 )
 from nngcd.clustering.seeding import add_centres
@@ -66,7 +62,8 @@ class SemiSupervisedKMeans(Centroids):
     random_state: int = 0
     block_size: int = 4096
     """Rows per matrix product; changes memory and speed, not the result."""
-    shards: Shards = field(default=ONE_PROCESS, repr=False)
+    shards: Shards | None = field(default=None, repr=False)
+    """As for `KMeans`."""
 
     def fit(self, X: Rows, y: Rows | None = None) -> SemiSupervisedKMeans:  # noqa: N803 (scikit-learn's name)
         """Find the clusters of the rows.
@@ -79,9 +76,7 @@ class SemiSupervisedKMeans(Centroids):
             ConfigError: a setting has a value it cannot have, for example fewer clusters than labelled classes.
             DataError: the rows are not finite numbers, or the labels do not fit.
         """
-        row_nd = as_rows(X)
-        label_n = None if y is None else as_labels(y, len(row_nd))
-        points = prepare(row_nd, label_n, self.block_size, self.shards)
+        points = self._prepared(X, y)
         check_settings(points, self)
         self._check_size_limit(points)
         mean_cd = class_means(points)
@@ -134,7 +129,7 @@ class SemiSupervisedKMeans(Centroids):
         if self.size_limit * self.n_clusters < points.n_total:
             room = f"{self.n_clusters} clusters of at most this size cannot hold {points.n_total} rows"
             raise ConfigError("size_limit", self.size_limit, f"{room}; {-(-points.n_total // self.n_clusters)} can")
-        if self.shards.count > 1:
+        if points.shards.count > 1:
             raise ConfigError("size_limit", self.size_limit, "needs all rows in one process; leave it out with shards")
 
 

@@ -17,7 +17,7 @@ class UserError(Exception):
     exit_code = 2
 
 
-class ConfigError(UserError):
+class ConfigError(UserError, ValueError):
     """A setting has a value it cannot have."""
 
     def __init__(self, name: str, value: object, reason: str) -> None:
@@ -29,7 +29,7 @@ class ConfigError(UserError):
         return ConfigError(f"{group}.{self.name}", self.value, self.reason)
 
 
-class DataError(UserError):
+class DataError(UserError, ValueError):
     """The images, labels or tables cannot be used as they are."""
 
     exit_code = 3

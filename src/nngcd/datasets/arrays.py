@@ -53,14 +53,20 @@ def from_arrays(X: ArrayLike, y: ArrayLike | None = None, *, name: str = "arrays
         DataError: X is neither features nor images, holds NaN or too large values, or does not match y; or y holds a
             label such as 'unknown' or -2.
     """
-    array = _plain(X)
+    array = plain_array(X)
     names = label_names(y, n_items=len(np.atleast_1d(array)))
     refuse_unclear(names)
     return _split(array, names, name)
 
 
-def _plain(values: ArrayLike) -> NDArray[Any]:
-    """Return numpy's array of what was given; a tensor may lie on another device or need a gradient."""
+def plain_array(values: ArrayLike) -> NDArray[Any]:
+    """Return numpy's array of what was given; a tensor may lie on another device or need a gradient.
+
+    Raises:
+        DataError: it is sparse or has masked values, which numpy would lose in silence.
+    """
+    if hasattr(values, "toarray"):
+        raise DataError("X is sparse. Give what X.toarray() returns.")
     if hasattr(values, "detach"):
         tensor = values.detach().cpu()
         # numpy has no bfloat16.
@@ -99,22 +105,18 @@ def _read(path: Path, *, use_labels: bool) -> tuple[NDArray[np.generic], NDArray
     try:
         # Pickled arrays can run code when loaded, so they are refused.
         with np.load(path, allow_pickle=False) as arrays:
-            if "X" not in arrays:
-                raise DataError(f"D17: no array 'X' in '{path}' (found: {', '.join(arrays)}).")
-            if not use_labels:
-                return arrays["X"], None
-            others = [name for name in arrays if name not in ("X", "y")]
-            if others and "y" not in arrays:
-                text = (
-                    f"D05: there is no array 'y' in '{path}', so nothing is labelled; also found: {', '.join(others)}."
-                )
-                warn(text)
-            return arrays["X"], arrays["y"] if "y" in arrays else None
+            names = list(arrays)
+            wanted = {name: arrays[name] for name in ("X", "y") if name in names and (use_labels or name == "X")}
     except (ValueError, OSError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise DataError(
             f"D17: '{path}' cannot be read as .npz of plain arrays ({error}). "
             f"Write it with numpy.savez(path, X=X, y=y), with labels as numbers or text, not as Python objects."
         ) from None
+    if "X" not in wanted:
+        raise DataError(f"D17: no array 'X' in '{path}' (found: {', '.join(names)}).")
+    if use_labels and "y" not in names and (others := [name for name in names if name != "X"]):
+        warn(f"D05: there is no array 'y' in '{path}', so nothing is labelled; also found: {', '.join(others)}.")
+    return wanted["X"], wanted.get("y")
 
 
 def _features(array: NDArray[np.generic]) -> NDArray[np.float32]:

@@ -61,11 +61,13 @@ class Config:
     the classes are drawn anew."""
     decisions: str | None = None
     """Table of labels from a review that replace those of the data; written by `nngcd fit --from-review`."""
+    round: int = 1
+    """1, and one more for every `nngcd fit --from-review`; round 2 calls its new categories new2-001, new2-002, ..."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.allow_bad <= 1:
             raise ConfigError("reading.allow_bad", self.allow_bad, "must be in [0, 1]")
-        for name in ("n_images", "labels_per_class", "long_tail", "label_level", "max_pixels"):
+        for name in ("n_images", "labels_per_class", "long_tail", "label_level", "max_pixels", "round"):
             if (value := getattr(self, name)) is not None and not 1 <= value < math.inf:
                 raise ConfigError(f"reading.{name}", value, "must be at least 1")
         if not 0 <= self.hide_classes < 1:

@@ -22,7 +22,7 @@ from nngcd.core.files import atomic, read_json, write_json
 from nngcd.core.run_folder import RunFolder
 from nngcd.export.source import Source, Written
 from nngcd.export.tree import whole_folder
-from nngcd.review.edits import State
+from nngcd.review.state import State
 from nngcd.training.model import Model
 
 FOLDER, MODEL, PREPROCESSOR, CATEGORIES = "onnx", "model.onnx", "preprocessor.json", "categories.json"

@@ -15,8 +15,8 @@ from nngcd.core.files import check_outside
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.export.originals import Originals, open_originals
-from nngcd.review.edits import State
 from nngcd.review.reviewed import Reviewed
+from nngcd.review.state import State
 
 Link = Literal["hard", "sym", "copy"]
 CsvForm = Literal["plain", "excel"]

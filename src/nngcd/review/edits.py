@@ -11,71 +11,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from nngcd.core.errors import UserError, did_you_mean
+from nngcd.review.state import Category, Placed, State, live_category
 
 Op = Literal["rename", "merge", "split", "move", "reject", "approve", "unapprove", "undo", "redo"]
 OPS: tuple[str, ...] = get_args(Op)
-Kind = Literal["known", "new"]
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """Where an image is: its category (None for one in no category), and what a person did to this image, and when."""
-
-    category: str | None
-    action: str | None = None
-    """move, reject, merge (its category was merged into this one), split, or None: as the run left it."""
-    at: str | None = None
-
-    @property
-    def is_rejected(self) -> bool:
-        """Whether a person said that it belongs to no category."""
-        return self.action == "reject"
-
-
-@dataclass(frozen=True, slots=True)
-class Category:
-    """A category: the id never changes meaning; the name is what is shown."""
-
-    name: str
-    kind: Kind
-    is_approved: bool = False
-    action: str | None = None
-    """What a person last did to it: rename, merge, approve, unapprove, or None."""
-    at: str | None = None
-    into: tuple[str, ...] = ()
-    """Where its images went when it was merged or split; such a category is retired for good."""
-
-    @property
-    def is_retired(self) -> bool:
-        """Whether it was merged into another category, or split."""
-        return bool(self.into)
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """The sorting of a run at one moment: every image by its id, every category there ever was by its id."""
-
-    images: Mapping[str, Placed]
-    categories: Mapping[str, Category]
-
-    def members(self, category: str) -> list[str]:
-        """Return the ids of a category's images, in the order of the run."""
-        return [image for image, placed in self.images.items() if placed.category == category]
-
-    @property
-    def live(self) -> dict[str, Category]:
-        """The categories that are not retired."""
-        return {id_: category for id_, category in self.categories.items() if not category.is_retired}
-
-    def became(self, category: str) -> list[str]:
-        """Return the ids of what a category is now: itself, what it was merged into, or what it was split into."""
-        into = self.categories[category].into
-        return [category] if not into else [last for other in into for last in self.became(other)]
-
-    @property
-    def rejected(self) -> list[str]:
-        """The images that belong to no category because a person said so."""
-        return [image for image, placed in self.images.items() if placed.is_rejected]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,26 +92,12 @@ def patch_from_json(values: Mapping[str, Any]) -> Patch:
         for image in group["ids"]
     }
     categories = {
-        id_: None if facts is None else Category(**{**facts, "into": tuple(facts["into"])})
+        id_: None
+        if facts is None
+        else Category(**{**facts, "into": tuple(facts["into"]), "parts": tuple(facts.get("parts", ()))})
         for id_, facts in values["categories"].items()
     }
     return Patch(images, categories)
-
-
-def live_category(state: State, id_: str) -> Category:
-    """Return a category that can be edited.
-
-    Raises:
-        UserError: there is none of this id, or it was merged or split.
-    """
-    if id_ not in state.categories:
-        by_name = [f"{other} (named '{id_}')" for other, category in state.live.items() if category.name == id_]
-        hint = f" Did you mean {by_name[0]}?" if by_name else did_you_mean(id_, state.live)
-        raise UserError(f"no category '{id_}'.{hint}")
-    category = state.categories[id_]
-    if category.is_retired:
-        raise UserError(f"category '{id_}' is no more: its images went to {', '.join(category.into)}.")
-    return category
 
 
 def _values_before(state: State, patch: Patch) -> Patch:
@@ -187,10 +112,11 @@ def _rename(state: State, args: Mapping[str, Any], t: str) -> Patch:
         raise UserError(f"rename: give '{id_}' a name that is not empty.")
     if category.name == name:
         raise UserError(f"rename: '{id_}' is called '{name}' already.")
-    if taken := [other for other, live in state.live.items() if other != id_ and name in (other, live.name)]:
-        raise UserError(
-            f"rename: '{name}' is the name of {taken[0]}. If they are one category: merge {id_}, {taken[0]}."
-        )
+    for other, live in state.live.items():
+        if other != id_ and name in (other, live.name):
+            whose = f"the name of {other}" if name == live.name else f"the id of '{live.name}'"
+            way_out = f'If they are one category: merge(["{id_}", "{other}"]). If not, choose another name'
+            raise UserError(f"rename: '{name}' is {whose}. {way_out}.")
     return Patch({}, {id_: replace(category, name=name, action="rename", at=t)})
 
 
@@ -219,10 +145,16 @@ def _split(state: State, args: Mapping[str, Any], t: str) -> Patch:
     listed = [image for images in parts.values() for image in images]
     if sorted(listed) != sorted(members) or len(parts) < 2 or not all(parts.values()):
         raise UserError(f"split: every image of '{id_}' must be in one of at least two parts.")
-    _check_fresh(state, parts)
-    fresh = {part: Category(part, "new", action="split", at=t) for part in parts}
-    images = {image: Placed(part, "split", t) for part, ids in parts.items() for image in ids}
-    return Patch(images, {**fresh, id_: replace(category, into=tuple(parts))})
+    fresh = tuple(part for part in parts if part != id_)
+    _check_fresh(state, fresh)
+    if id_ in parts:
+        parted = replace(category, parts=(*category.parts, *fresh), is_approved=False, action="split", at=t)
+    else:
+        parted = replace(category, into=fresh)
+    made = {part: Category(part, "new", action="split", at=t) for part in fresh}
+    # Images that stay are untouched: what a person decided about them holds.
+    images = {image: Placed(part, "split", t) for part in fresh for image in parts[part]}
+    return Patch(images, {**made, id_: parted})
 
 
 def _move(state: State, args: Mapping[str, Any], t: str) -> Patch:

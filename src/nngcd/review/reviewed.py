@@ -10,8 +10,8 @@ import pandas as pd
 from nngcd.core.errors import DataError
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.decisions import REJECTED
-from nngcd.review.edits import Category, Placed, State
 from nngcd.review.session import Review
+from nngcd.review.state import Category, Placed, State
 
 _BEHIND = ("possible_label_error", "split", "group")
 """Columns that stand after those of the review."""
@@ -55,12 +55,16 @@ def decisions(reviewed: Reviewed) -> pd.DataFrame:
 
     Source is where the label comes from: `moved` (to a category, by hand), `approved` (its category was), `named` (its
     new category was given a name), `merged` (its category was merged into a known one), `given` (with the data). An
-    image whose source is `rejected` is not used.
+    image whose source is `rejected` is not used. A split alone changes no label that was given, nor does approving a
+    part that has no name: its id is not what a person called it.
     """
     table = reviewed.table[reviewed.table["image_id"].notna()]
+    given = table["label_given"].astype("object").where(table["label_given"].notna(), None)
+    descent = {label: set(reviewed.state.became(label)) for label in given.dropna().unique()}
     found = [
-        _decision(reviewed.state, reviewed.state.images[image], is_given)
-        for image, is_given in zip(table["image_id"], table["label_given"].notna(), strict=True)
+        # Of an image that was moved elsewhere the given label is no longer true.
+        _decision(reviewed.state, placed, label if label and placed.category in descent[label] else None)
+        for placed, label in zip((reviewed.state.images[image] for image in table["image_id"]), given, strict=True)
     ]
     labels, sources = zip(*found, strict=True)
     columns = {"image_id": table["image_id"], "file_name": table["file_name"]}
@@ -73,25 +77,27 @@ def undecided(reviewed: Reviewed) -> dict[str, int]:
     Counted are their images that get no label by this; a new run learns nothing from such a merge or split.
     """
     state, table = reviewed.state, decisions(reviewed)
-    made = {id_ for category in state.categories.values() for id_ in category.into}
+    made = {id_ for category in state.categories.values() for id_ in (*category.into, *category.parts)}
     without = table.loc[table["source"].isna(), "image_id"].map(lambda image: state.images[image].category)
     counts = without[without.isin(made)].value_counts()
     return {id_: int(counts[id_]) for id_ in sorted(counts.index) if state.categories[id_].kind == "new"}
 
 
-def _decision(state: State, placed: Placed, is_given: bool) -> tuple[str | None, str | None]:
+def _decision(state: State, placed: Placed, given: str | None) -> tuple[str | None, str | None]:
     if placed.category is None:
         return None, REJECTED if placed.is_rejected else None
     category = state.categories[placed.category]
+    is_named = category.kind == "new" and category.name != placed.category
     reasons = {
         "moved": placed.action == "move",
-        "approved": category.is_approved,
-        "named": category.kind == "new" and category.name != placed.category,
+        "approved": category.is_approved and (given is None or is_named or category.kind == "known"),
+        "named": is_named,
         "merged": category.kind == "known" and placed.action == "merge",
-        "given": is_given,
     }
     source = next((source for source, is_so in reasons.items() if is_so), None)
-    return (category.name, source) if source else (None, None)
+    if source:
+        return category.name, source
+    return (state.merged(given).name, "given") if given else (None, None)
 
 
 def _with_edits(results: pd.DataFrame, state: State) -> pd.DataFrame:

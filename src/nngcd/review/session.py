@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import getpass
-import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Any, NoReturn
 
 import pandas as pd
 import torch
 
+from nngcd.core import config
 from nngcd.core.environment import now
-from nngcd.core.errors import DataError, UserError
-from nngcd.core.files import read_json, read_table, read_tensors
+from nngcd.core.errors import DataError, UserError, did_you_mean
+from nngcd.core.files import damaged_file, read_json, read_table, read_tensors
 from nngcd.core.run_folder import RunFolder
+from nngcd.datasets.findings import quoted
+from nngcd.results import new_prefix
 from nngcd.review.edit_log import EditLog
-from nngcd.review.edits import Category, Edit, Op, Placed, State, inverse, live_category, make_edit, replay
+from nngcd.review.edits import Edit, Op, inverse, make_edit, replay
 from nngcd.review.splitting import propose_parts
-
-_NUMBERED = re.compile(r"new-(\d+)")
+from nngcd.review.state import Category, Placed, State, category_id, live_category
 
 
 def first_state(results: pd.DataFrame, categories: Sequence[str], n_known: int) -> State:
@@ -34,6 +36,15 @@ def first_state(results: pd.DataFrame, categories: Sequence[str], n_known: int) 
     placed = {str(image): Placed(None if pd.isna(category) else str(category)) for image, category in images}
     kinds = {id_: Category(id_, "known" if i < n_known else "new") for i, id_ in enumerate(categories)}
     return State(placed, kinds)
+
+
+def round_of(run: RunFolder) -> int:
+    """Return in which round a run was made: 1, and one more than that of the run whose review it learned from."""
+    reading = config.read_yaml(run.config).get("reading") or {}
+    found = reading.get("round", 1) if isinstance(reading, dict) else reading  # runs of older versions do not say it
+    if type(found) is not int or found < 1:
+        raise damaged_file(run.config, f"reading.round is {found!r}")
+    return found
 
 
 class Review:
@@ -63,52 +74,60 @@ class Review:
             self.state = replay(self.first, self.log.edits)
         except (UserError, IndexError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{run.edits} does not belong to the results beside it ({error}).") from error
-        names = Counter(self.results["file_name"])
-        self._by_name = {
-            str(name): str(image)
-            for name, image in zip(self.results["file_name"], self.results["image_id"], strict=True)
-            if names[name] == 1
-        }
 
     def rename(self, category: str, name: str) -> None:
-        """Give a category a name; its id stays."""
-        self._do("rename", {"category": category, "name": name})
+        """Give a category, told by its id or by the name it has now, a name; its id stays."""
+        self._do("rename", {"category": self._category(category), "name": name})
 
     def merge(self, categories: Sequence[str], into: str | None = None) -> str:
         """Make one category of several; return the one that stays (known before named before the first given)."""
-        ids = list(dict.fromkeys(categories if into is None else [into, *categories]))
+        given = categories if into is None else [into, *categories]
+        ids = list(dict.fromkeys(self._category(category) for category in given))
         found = {id_: live_category(self.state, id_) for id_ in ids}
         if not ids:
             raise UserError("merge: give at least two categories.")
-        target = into or min(ids, key=lambda id_: (found[id_].kind != "known", found[id_].name == id_))
+        target = ids[0] if into else min(ids, key=lambda id_: (found[id_].kind != "known", found[id_].name == id_))
         self._do("merge", {"categories": ids, "into": target})
         return target
 
     def split(self, category: str, parts: int | Sequence[Sequence[str]] = 2) -> list[str]:
-        """Cut a category into parts with ids of their own and return these; the category itself is retired.
+        """Cut a category into parts and return their ids.
+
+        Of a known category the part with the most labelled images keeps id and name, and the others get ids of their
+        own; a new category is retired, and all its parts get ids of their own.
 
         Args:
             category: which one.
             parts: how many (found by k-means of the learned features), or the images of each.
         """
-        live_category(self.state, category)
+        category = self._category(category)
+        is_known = live_category(self.state, category).kind == "known"
         images = self.propose_split(category, parts) if isinstance(parts, int) else [self._ids(part) for part in parts]
-        fresh = self._fresh_ids(len(images))
-        self._do("split", {"category": category, "parts": dict(zip(fresh, images, strict=True))})
-        return fresh
+        ids = self._fresh_ids(len(images))
+        if is_known and images:
+            kept = max(range(len(images)), key=lambda part: (len(self._labelled & {*images[part]}), len(images[part])))
+            ids = [*ids[:kept], category, *ids[kept:-1]]
+        self._do("split", {"category": category, "parts": dict(zip(ids, images, strict=True))})
+        return ids
 
     def propose_split(self, category: str, n_parts: int = 2) -> list[list[str]]:
         """Return the images of each part that `split` would make; nothing is changed."""
-        members = set(self.state.members(category))
+        members = set(self.state.members(self._category(category)))
         is_member = self.results["image_id"].isin(members).to_numpy()
         features_nd = read_tensors(self.run.features)[0]["features_nd"][torch.from_numpy(is_member.copy())]
         ids = self.results.loc[is_member, "image_id"].to_list()
         return [[ids[row] for row in part] for part in propose_parts(features_nd, n_parts)]
 
     def move(self, images: Iterable[str], to: str | None = None) -> str:
-        """Put images (file names or ids) into a category, None for a fresh one; return that category."""
+        """Put images into a category, None for a fresh one; return that category.
+
+        Args:
+            images: each by its id, its file name as in the results, or the last part of that where it is the only one.
+            to: id or name of the category.
+        """
         ids = self._ids(images)
         if to is not None:
+            to = self._category(to)
             self._do("move", {"images": ids, "to": to})
             return to
         (fresh,) = self._fresh_ids(1)
@@ -116,16 +135,16 @@ class Review:
         return fresh
 
     def reject(self, images: Iterable[str]) -> None:
-        """Take images (file names or ids) out of every category: they are junk, or cannot be told."""
+        """Take images (told as for `move`) out of every category: they are junk, or cannot be told."""
         self._do("reject", {"images": self._ids(images)})
 
     def approve(self, category: str) -> None:
         """Say that a category is right as it is."""
-        self._do("approve", {"category": category})
+        self._do("approve", {"category": self._category(category)})
 
     def unapprove(self, category: str) -> None:
         """Take back an approval."""
-        self._do("unapprove", {"category": category})
+        self._do("unapprove", {"category": self._category(category)})
 
     def undo(self) -> Edit:
         """Take back the last edit that is in force and return it."""
@@ -173,7 +192,35 @@ class Review:
     def _ids(self, images: Iterable[str]) -> list[str]:
         if isinstance(images, str):
             raise UserError(f"give a list of images, not the text '{images}'.")
-        return [image if image in self.state.images else self._by_name.get(image, image) for image in images]
+        return [image if image in self.state.images else self._id_of_name(str(image)) for image in images]
+
+    def _id_of_name(self, name: str) -> str:
+        found = self._by_name.get(name, [])
+        if len(found) == 1:
+            return found[0][0]
+        if not found:
+            raise UserError(f"no image '{name}' in this run.{did_you_mean(name, self._by_name)}")
+        # File names that are all the same do not tell the images apart; their ids do.
+        which = [id_ if file_name == name else file_name for id_, file_name in found]
+        raise UserError(f"'{name}' may be any of {len(found):,} images: {quoted(which)}. Give one of these.")
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[tuple[str, str]]]:
+        """Id and file name of the images that a file name means: those of exactly this name, or all that end in it."""
+        exact: dict[str, list[tuple[str, str]]] = {}
+        bare: dict[str, list[tuple[str, str]]] = {}
+        for image, file_name in zip(self.results["image_id"], self.results["file_name"], strict=True):
+            exact.setdefault(str(file_name), []).append((str(image), str(file_name)))
+            bare.setdefault(PurePosixPath(file_name).name, []).append((str(image), str(file_name)))
+        return bare | exact
+
+    @cached_property
+    def _labelled(self) -> set[str]:
+        """The ids of the images that were given with a label."""
+        return {*self.results.loc[self.results["label_given"].notna(), "image_id"]}
+
+    def _category(self, id_or_name: str) -> str:
+        return category_id(self.state, id_or_name)
 
     def _fresh_ids(self, n: int) -> list[str]:
         """Return ids that were never used: not by the run, not in the log, not even by an edit that was undone."""
@@ -181,8 +228,10 @@ class Review:
         for edit in self.log.edits:
             # What an edit made stands in `before` as not yet there; names count, so that nothing has two meanings.
             used |= set(edit.before.categories) | {str(edit.args.get("name", ""))}
-        last = max((int(found[1]) for id_ in used if (found := _NUMBERED.fullmatch(id_))), default=0)
-        return [f"new-{last + 1 + i:03d}" for i in range(n)]
+        prefix = new_prefix(round_of(self.run))
+        numbers = (id_.removeprefix(prefix) for id_ in used if id_.startswith(prefix))
+        last = max((int(number) for number in numbers if number.isdecimal()), default=0)
+        return [f"{prefix}{last + 1 + i:03d}" for i in range(n)]
 
 
 class EditBlock:
