@@ -263,9 +263,7 @@ def test_a_setting_that_an_older_run_did_not_have_is_what_it_was():
 def test_published_presets_compute_in_full_precision(method):
     """On a GPU, `auto` would be half precision, which the authors' scripts do not use (SPTNet's do)."""
     for preset in set(presets_of(method)) & {"official", "paper"}:
-        assert resolve({"method": method, "preset": preset}).precision in ("32-true", "auto")
-        if method != "kmeans":
-            assert resolve({"method": method, "preset": preset}).precision == "32-true"
+        assert resolve({"method": method, "preset": preset}).precision == "32-true"
 
 
 @pytest.mark.parametrize("preset", ["official", "paper"])
