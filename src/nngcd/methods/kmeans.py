@@ -22,7 +22,7 @@ class Config:
     """k-means' settings."""
 
     cluster_on: Literal["all", "unlabelled"] = "all"
-    """Which images are clustered: all, or the unlabelled ones, as in the check of GCD's code; labelled ones then join the
+    """Which images are clustered: all, or the unlabelled ones, as in the check of GCD's code; the others join the
     nearest centre."""
     n_starts: int = 10
     """Random starts; the one with the smallest inertia is kept."""
