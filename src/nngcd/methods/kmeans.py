@@ -22,8 +22,8 @@ class Config:
     """k-means' settings."""
 
     cluster_on: Literal["all", "unlabelled"] = "all"
-    """Which images are clustered: all, or the unlabelled ones, as in the check of GCD's code; the others join the
-    nearest centre."""
+    """Which images are clustered: all, or the unlabelled ones (as in GCD's code); labelled ones then join the nearest
+    centre."""
     n_starts: int = 10
     """Random starts; the one with the smallest inertia is kept."""
     temperature: float = 0.1
