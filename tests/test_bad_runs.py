@@ -10,12 +10,20 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
+from nngcd.core import atomic
+from nngcd.core.atomic import temporary_beside
+from nngcd.core.run_folder import RunFolder
 from nngcd.methods import simgcd
 
 pytestmark = pytest.mark.filterwarnings("always::nngcd.core.errors.NngcdWarning")
@@ -160,11 +168,12 @@ def test_t10_a_run_is_not_resumed_with_other_labels_held_back(nngcd, broken_run)
 
 def test_t11_a_folder_in_use_is_left_alone(nngcd, broken_run):
     run, _ = broken_run
-    (run / ".lock").write_text(json.dumps({"pid": os.getppid(), "host": os.uname().nodename}))
-    code, _, err = nngcd("fit", "--resume", run)
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    with RunFolder(run).locked():
+        code, _, err = nngcd("fit", "--resume", run)
     assert code == 4
-    assert f"T11: {run} is in use by process {os.getppid()}" in said(err)
-    assert (run / ".lock").is_file()
+    assert f"T11: {run} is in use by process {os.getpid()} on" in said(err)
+    assert all(path.read_bytes() == content for path, content in before.items())
 
 
 def test_r01_a_full_disk_ends_with_the_reason_and_leaves_no_half_file(nngcd, arrays, tmp_path, monkeypatch):
@@ -174,7 +183,7 @@ def test_r01_a_full_disk_ends_with_the_reason_and_leaves_no_half_file(nngcd, arr
     run = tmp_path / "run"
     assert nngcd("fit", arrays, "--k", 6, "--out", run, *KMEANS)[0] == 0
     (tmp_path / "kept.csv").write_text("mine")
-    monkeypatch.setattr("nngcd.core.files.os.fsync", full)
+    monkeypatch.setattr("nngcd.core.atomic.os.fsync", full)
     for arguments in (
         ("predict", run, arrays, "--out", tmp_path / "kept.csv", "--overwrite", "--quiet"),
         ("predict", run, arrays, "--out", tmp_path / "kept.parquet", "--quiet"),
@@ -267,3 +276,83 @@ def test_d06_everything_labelled_leaves_nothing_to_sort(nngcd, blobs, save, tmp_
     code, _, err = nngcd("fit", save(blobs[0], blobs[2]), "--out", tmp_path / "run", *KMEANS)
     assert (code, "D06: all 240 images are labelled" in said(err)) == (3, True)
     assert not (tmp_path / "run").exists()
+
+
+def test_t09_what_is_said_to_be_kept_is_kept(nngcd, arrays, broken_run, tmp_path, monkeypatch):
+    def stopped(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nngcd.pipeline.kept_views", stopped)
+    code, _, err = nngcd("fit", arrays, "--k", 6, "--out", tmp_path / "new", *SMALL)
+    assert (code, "no epoch is complete yet, so training begins anew. Continue:" in said(err)) == (130, True)
+    code, _, err = nngcd("fit", "--resume", broken_run[0])
+    assert (code, "everything up to the last whole epoch is kept. Continue:" in said(err)) == (130, True)
+
+
+def test_r01_a_checkpoint_that_finds_no_room_keeps_the_last_one(nngcd, arrays, small_disk, tmp_path):
+    """The disk is filled until each file in turn does not fit; what is there afterwards resumes to the same result."""
+    whole, run = tmp_path / "whole", small_disk / "run"
+    assert nngcd("fit", arrays, "--k", 6, "--out", whole, *SMALL)[0] == 0
+    codes = set()
+    for n_free in (1, 20, 40, 60, 90):
+        filler = small_disk / "taken"
+        filler.write_bytes(bytes(2**20 - n_free * 4096))
+        code, _, err = nngcd("fit", arrays, "--k", 6, "--out", run, *SMALL)
+        codes.add(code)
+        assert (code, "R01: cannot" in said(err), "Traceback" in err) in ((4, True, False), (0, False, False)), err
+        assert not list(small_disk.rglob("*.tmp"))
+        filler.unlink()
+        if (run / "config.yaml").is_file():
+            assert nngcd("fit", "--resume", run, "-q")[0] == 0
+            assert (run / "results.parquet").read_bytes() == (whole / "results.parquet").read_bytes()
+        shutil.rmtree(run, ignore_errors=True)
+    assert codes == {0, 4}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
+def test_r01_a_limit_on_the_size_of_files(arrays, tmp_path):
+    run = ["fit", arrays, "--k", 6, "--out", tmp_path / "run", *SMALL]
+    script = f"ulimit -f 8; exec {shlex.join([sys.executable, '-m', 'nngcd', *map(str, run)])}"
+    found = subprocess.run(["bash", "-c", script], text=True, capture_output=True, timeout=300)
+    assert (found.returncode, "Traceback" in found.stderr) == (4, False), found.stderr
+    assert "R01: cannot write" in said(found.stderr) and "File too large" in said(found.stderr)
+    assert not list((tmp_path / "run").rglob("*.tmp"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+def test_r01_an_output_that_takes_no_more():
+    script = f"{sys.executable} -m nngcd data list > /dev/full"
+    found = subprocess.run(["bash", "-c", script], text=True, capture_output=True, timeout=120)
+    assert (found.returncode, said(found.stderr)[:44]) == (4, "error: R01: cannot write standard output: No")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes that close")
+def test_an_output_that_is_closed_ends_a_run_as_ctrl_c_does(arrays, tmp_path):
+    """As `nngcd fit ... | head -1`: the run stops, and says on the other output how it goes on."""
+    command = [sys.executable, "-m", "nngcd", "fit", arrays, "--k", 6, "--out", tmp_path / "run", *SMALL[:-1]]
+    with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()
+        err = process.stderr.read()
+    assert (process.returncode, "Traceback" in err, "Exception ignored" in err) == (130, False, False), err
+    with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        for _ in range(4):
+            process.stdout.readline()
+        process.stdout.close()
+        err = process.stderr.read()
+    assert process.returncode == 130
+    assert f"Continue: nngcd fit --resume {tmp_path}/run-2" in said(err)
+
+
+def test_litter_of_a_killed_run_is_gone_after_it_was_resumed(nngcd, broken_run):
+    run, _ = broken_run
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    for folder in (run, run / "data", run / "checkpoints"):
+        (folder / temporary_beside(folder / "x").name.replace(f"-{os.getpid()}-", f"-{gone.pid}-")).touch()
+    atomic._remove_leftovers_once.cache_clear()
+    assert nngcd("fit", "--resume", run, "-q")[0] == 0
+    assert not list(run.rglob("*.tmp"))
+    assert not (run / "checkpoints").exists()
+    (run / "checkpoints").mkdir()  # as if killed after the summary was written
+    assert nngcd("fit", "--resume", run)[0] == 0
+    assert not (run / "checkpoints").exists()

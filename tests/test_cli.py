@@ -413,7 +413,7 @@ def test_a_polite_stop_says_how_to_go_on(arrays, tmp_path):
     assert process.returncode == 130
     assert f"nngcd fit --resume {run}" in err
     assert "Traceback" not in err
-    assert not (run / ".lock").exists()
+    assert not (run / ".holder").exists()
 
 
 def test_a_polite_stop_before_the_run_is_an_interrupt(nngcd, arrays, monkeypatch):

@@ -58,3 +58,17 @@ def test_mistakes(nngcd, small_backbone, image_folder, tmp_path, blobs):
     code, _, err = nngcd("embed", tmp_path / "x.npz", "--out", tmp_path / "b.npy")
     assert (code, "holds features already" in err) == (3, True)
     assert not (tmp_path / "b.npy").exists()
+
+
+@pytest.mark.parametrize("name", ["features.npy", "features.parquet"])
+def test_a_disk_that_is_too_small_is_said_to_be(nngcd, small_backbone, image_folder, small_disk, name):
+    (small_disk / "taken").write_bytes(bytes(2**20 - 2 * 4096))
+    code, _, err = nngcd("embed", image_folder, "--out", small_disk / "features.npy", "--workers", 0)
+    assert code == 0, err
+    (small_disk / "features.npy").unlink()
+    (small_disk / "features.csv").unlink()
+    (small_disk / "more").write_bytes(bytes(2 * 4096))
+    code, _, err = nngcd("embed", image_folder, "--out", small_disk / name, "--workers", 0)
+    assert code == 4
+    assert f"R01: cannot write {small_disk / name}: No space left on device" in " ".join(err.split())
+    assert {path.name for path in small_disk.iterdir()} == {"taken", "more"}

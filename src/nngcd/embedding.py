@@ -13,9 +13,10 @@ from torch import Tensor
 
 from nngcd.backbones import load_backbone
 from nngcd.backbones.backbone import Backbone, frozen
+from nngcd.core.atomic import atomic, closing, mapped_array, writing
 from nngcd.core.device import choose_device, choose_precision, choose_workers
 from nngcd.core.errors import ConfigError, DataError
-from nngcd.core.files import atomic, write_table
+from nngcd.core.files import write_table
 from nngcd.core.progress import Progress
 from nngcd.datasets.split import Split
 from nngcd.training.extraction import centre_features
@@ -61,12 +62,13 @@ def write_embeddings(
 
 def _write_npy(path: Path, shape: tuple[int, int], features: Iterable[Tensor]) -> None:
     with atomic(path) as temporary:
-        array = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=shape)
+        array = mapped_array(path, temporary, np.float32, shape)
         row = 0
         for features_bd in features:
             array[row : row + len(features_bd)] = features_bd.float().cpu().numpy()
             row += len(features_bd)
-        array.flush()
+        with writing(path):
+            array.flush()
 
 
 def _write_parquet(path: Path, split: Split, features: Iterable[Tensor], n_features: int) -> None:
@@ -74,7 +76,7 @@ def _write_parquet(path: Path, split: Split, features: Iterable[Tensor], n_featu
         [("file_name", pa.string()), ("image_id", pa.string()), ("feature", pa.list_(pa.float32(), n_features))]
     )
     row = 0
-    with atomic(path) as temporary, pq.ParquetWriter(temporary, schema) as writer:
+    with atomic(path) as temporary, closing(path, _parquet_writer(path, temporary, schema)) as writer:
         for features_bd in _grouped(features):
             named = split.table.iloc[row : row + len(features_bd)]
             values = pa.array(features_bd.float().cpu().numpy().reshape(-1), pa.float32())
@@ -83,8 +85,14 @@ def _write_parquet(path: Path, split: Split, features: Iterable[Tensor], n_featu
                 pa.array(named["image_id"].tolist(), pa.string()),
                 pa.FixedSizeListArray.from_arrays(values, n_features),
             ]
-            writer.write_table(pa.table(columns, schema=schema))
+            with writing(path):
+                writer.write_table(pa.table(columns, schema=schema))
             row += len(features_bd)
+
+
+def _parquet_writer(path: Path, temporary: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    with writing(path):
+        return pq.ParquetWriter(temporary, schema)
 
 
 def _grouped(features: Iterable[Tensor]) -> Iterator[Tensor]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import shutil
 import time
 from functools import partial
 from pathlib import Path
@@ -45,6 +44,8 @@ def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | Non
 
     Of several processes the first one writes.
     """
+    if processes.from_first(run.is_complete):  # another process completed it while this one read the data
+        return
     # What earlier parts of an interrupted run trained counts, too.
     started = time.perf_counter() - sum(epoch.get("seconds", 0) for epoch in run.read_metrics())
     forget_peak()
@@ -58,7 +59,7 @@ def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | Non
     run_files.write_outputs(run, split, fitted)
     seconds = time.perf_counter() - started
     run_files.write_summary(run, split, truth, settings, fitted, is_held_back=job.is_held_back, seconds=seconds)
-    shutil.rmtree(run.checkpoint.parent, ignore_errors=True)
+    run.remove_litter()
     _LOG.info("complete after %.1f s", time.perf_counter() - started)
 
 

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import json
+import errno
+import logging
 import os
-import socket
-import subprocess
-import sys
 
 import pytest
 
@@ -61,25 +59,6 @@ def test_metrics_survive_a_line_cut_off_by_a_crash(tmp_path):
     assert [line["epoch"] for line in run.read_metrics()] == [0, 1]
 
 
-def test_a_live_process_holds_its_folder(tmp_path):
-    run = RunFolder.create(tmp_path / "run")
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        (run.path / ".lock").write_text(json.dumps({"pid": other.pid, "host": socket.gethostname()}))
-        with pytest.raises(ResourceError, match=f"in use by process {other.pid}"), run.locked():
-            pass
-        other.stdin.close()
-    with run.locked():
-        assert json.loads((run.path / ".lock").read_text())["pid"] == os.getpid()
-    assert not (run.path / ".lock").exists()
-
-
-def test_a_process_on_another_machine_holds_its_folder(tmp_path):
-    run = RunFolder.create(tmp_path / "run")
-    (run.path / ".lock").write_text(json.dumps({"pid": 1, "host": "elsewhere"}))
-    with pytest.raises(ResourceError, match="on elsewhere"), run.locked():
-        pass
-
-
 @pytest.mark.parametrize("line", ['{"epoch": 1, "lo', "3", '{"loss": 1.0}', "\udcff"])
 def test_a_damaged_line_of_metrics_is_named(tmp_path, line):
     run = RunFolder.create(tmp_path / "run")
@@ -117,9 +96,61 @@ def test_a_summary_that_lacks_what_every_run_writes_is_damaged(tmp_path, summary
         run.read_summary()
 
 
-@pytest.mark.parametrize("pid", ["abc", None, -1, 2**40])
-def test_a_lock_that_names_no_process_is_taken_over(tmp_path, pid):
+def test_metrics_that_cannot_be_written_are_r01(tmp_path):
     run = RunFolder.create(tmp_path / "run")
-    write_json(run.path / ".lock", {"pid": pid, "host": socket.gethostname()})
-    with run.locked():
-        assert json.loads((run.path / ".lock").read_text())["pid"] == os.getpid()
+    run.metrics.mkdir()
+    with pytest.raises(ResourceError, match=r"R01: cannot write .*metrics\.jsonl"):
+        run.append_metrics({"epoch": 0})
+
+
+def test_a_log_that_cannot_be_made_is_r01(tmp_path):
+    run = RunFolder.create(tmp_path / "run")
+    run.log.mkdir()
+    with pytest.raises(ResourceError, match=r"R01: cannot write .*log\.txt"), run.logged():
+        pass
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a disk that is always full")  # noqa: PTH110
+def test_a_line_of_the_log_that_finds_no_room_is_r01(tmp_path, capsys):
+    run = RunFolder.create(tmp_path / "run")
+    run.log.symlink_to("/dev/full")
+    with pytest.raises(ResourceError, match=r"R01: cannot write .*log\.txt: No space left"), run.logged():
+        logging.getLogger("nngcd").info("a line")
+    assert capsys.readouterr().err == ""
+
+
+def test_what_stops_a_run_is_said_even_if_the_log_is_full(tmp_path):
+    run = RunFolder.create(tmp_path / "run")
+    with pytest.raises(DataError, match="the first reason"), run.logged():
+        _fill(logging.getLogger("nngcd").handlers[-1])
+        raise DataError("the first reason")
+
+
+def _fill(handler):
+    class Full:
+        def write(self, text):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        flush = close = lambda self: None
+
+    handler.stream.close()
+    handler.stream = Full()
+
+
+def test_litter_of_a_complete_run_is_removed(tmp_path):
+    run = RunFolder.create(tmp_path / "run")
+    run.checkpoint.parent.mkdir()
+    run.checkpoint.touch()
+    run.remove_litter()
+    assert run.checkpoint.is_file()
+    write_json(run.summary, summary_with())
+    run.remove_litter()
+    assert not run.checkpoint.parent.exists()
+
+
+def test_a_folder_that_was_made_and_nothing_more_is_made_again(tmp_path):
+    (tmp_path / "nngcd-0").mkdir()
+    (tmp_path / "nngcd-0" / ".README.txt.0123abcd-17-89abcdef.tmp").touch()
+    assert RunFolder.create(tmp_path / "nngcd-0", may_rename=False).path == tmp_path / "nngcd-0"
+    with pytest.raises(ResourceError, match="another process"):
+        RunFolder.create(tmp_path / "nngcd-0", may_rename=False)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -86,10 +87,10 @@ def test_there_may_be_more_files_than_can_be_open_at_once(backbone, pictures, tm
     resource = pytest.importorskip("resource")
     bank, _ = make(backbone, pictures, tmp_path)
     file_nv = torch.cat([bank.file_nv + len(bank.files) * i for i in range(400)])
-    many = DiskBank(bank.files * 400, file_nv, bank.row_nv.repeat(400, 1))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
     try:
+        many = DiskBank(bank.files * 400, file_nv, bank.row_nv.repeat(400, 1))
         image_b = torch.arange(0, 400 * N_IMAGES, N_IMAGES)
         hidden_b = many.take(image_b, torch.arange(400) % 3)
     finally:
@@ -108,6 +109,7 @@ def test_processes_divide_the_list_that_the_first_one_made(
     monkeypatch.setattr(processes, "rank", lambda: rank)
     monkeypatch.setattr(processes, "wait", lambda: None)
     monkeypatch.setattr(processes, "from_first", lambda value: told)
+    monkeypatch.setattr(bank_writing, "DiskBank", lambda files, file_nv, row_nv: None)
     _, n_computed = make(backbone, pictures, tmp_path, n_random=1)
     assert n_computed == [4, 8][rank]
     assert len(list(tmp_path.rglob("*.npy"))) == [1, 2][rank]
@@ -117,11 +119,33 @@ def test_a_disk_that_fills_up_is_a_clear_error(backbone, pictures, tmp_path, mon
     def full(*arguments):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(bank_writing.os, "posix_fallocate", full, raising=False)
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
     with pytest.raises(ResourceError, match="No space left"):
         make(backbone, pictures, tmp_path)
     # A list of views that are not there is no harm.
     assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} <= {".keys"}
+
+
+def test_a_cache_that_is_deleted_during_a_run_changes_nothing(backbone, pictures, tmp_path, small_shards):
+    expected = everything(make(backbone, pictures, tmp_path / "other")[0])
+    bank, _ = make(backbone, pictures, tmp_path / "cache")
+    shutil.rmtree(tmp_path / "cache")
+    assert torch.equal(everything(bank), expected)
+
+
+def test_a_cache_that_is_deleted_before_it_is_mapped_is_said_to_be(backbone, pictures, tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "wait", lambda: shutil.rmtree(tmp_path / "cache"))
+    with pytest.raises(ResourceError, match=r"R05: .*\.npy is gone: the cache was deleted.*nngcd fit --resume"):
+        make(backbone, pictures, tmp_path / "cache")
+
+
+def test_a_cache_that_is_deleted_while_it_is_written_is_said_to_be(backbone, pictures, tmp_path):
+    class Deleting(Watching):
+        def advance(self, n=1, note=""):
+            shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+
+    with pytest.raises(ResourceError, match=r"R01: .*\.npy: No such file.*folder was deleted.*nngcd fit --resume"):
+        make(backbone, pictures, tmp_path / "cache", progress=Deleting())
 
 
 @pytest.mark.parametrize("n_workers", [0, 1])
@@ -217,7 +241,7 @@ def test_views_in_half_precision_are_kept_apart(backbone, pictures, tmp_path):
 def test_what_killed_processes_left_is_removed_after_a_day(backbone, pictures, tmp_path):
     make(backbone, pictures, tmp_path)
     (folder,) = tmp_path.iterdir()
-    old, new = folder / ".a.npy.1.tmp", folder / ".b.npy.2.tmp"
+    old, new = folder / ".a.npy.1-0123abcd.tmp", folder / ".b.npy.2-0123abcd.tmp"
     old.touch()
     new.touch()
     os.utime(old, (0, 0))

@@ -16,6 +16,7 @@ import pytest
 from nngcd.cli.running import interruptible
 from nngcd.core import processes
 from nngcd.core.errors import TrainingError
+from nngcd.core.run_folder import RunFolder
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 STEPS = """
@@ -164,15 +165,16 @@ def process_of_rank(rank, *, parent):
     raise AssertionError(f"no process of rank {rank}")
 
 
-def test_whoever_is_left_says_how_to_go_on_before_torchrun_can_end_it(monkeypatch):
+def test_whoever_is_left_says_how_to_go_on_before_torchrun_can_end_it(monkeypatch, tmp_path):
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(processes, "is_broken_connection", lambda error: True)
+    run = RunFolder(tmp_path)
     try:
-        with pytest.raises(TrainingError, match="Continue:  go on like this"), interruptible("go on like this"):
+        with pytest.raises(TrainingError, match="Continue:  go on like this"), interruptible(run, "go on like this"):
             raise RuntimeError("connection closed by peer")
         os.kill(os.getpid(), signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, before)
-    with interruptible("go on like this"):
+    with interruptible(run, "go on like this"):
         pass
     assert signal.getsignal(signal.SIGTERM) == before

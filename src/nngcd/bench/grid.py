@@ -12,7 +12,7 @@ from nngcd import backbones
 from nngcd.core import config
 from nngcd.core.components import find_component
 from nngcd.core.errors import ConfigError, DataError
-from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_folder import RunFolder, is_empty
 from nngcd.settings import Settings, flat_settings, resolve
 
 
@@ -169,7 +169,7 @@ def damaged(cell: Cell, reason: object) -> DataError:
 
 def _check_folder(cell: Cell, out: Path) -> None:
     if cell.begun is None:
-        if cell.path.exists():
+        if cell.path.exists() and not is_empty(cell.path):
             raise DataError(f"{cell.path} is there already, but is no run. Choose another --out than {out}.")
         return
     if not cell.begun.config.is_file():

@@ -30,6 +30,7 @@ from nngcd.cli import (
 )
 from nngcd.cli.display import ERRORS, show_warning
 from nngcd.cli.stopping import EXIT_INTERRUPTED, interrupt_on_sigterm
+from nngcd.core.atomic import NO_ROOM, cannot_write
 from nngcd.core.errors import ResourceError, TrainingError, UserError
 
 EXIT_BUG = 1
@@ -96,6 +97,13 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            _report_bug()
+        ERRORS.print(
+            f"[bold red]error:[/] {_escaped(cannot_write(error.filename or 'a file', error))}", highlight=False
+        )
+        sys.exit(ResourceError.exit_code)
     except (RuntimeError, MemoryError) as error:
         _end_of_machine(error)
     except Exception:  # noqa: BLE001 (whatever else happens is our bug, and is shown as one)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TextIO
 
@@ -16,11 +17,38 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as RichProgress
 from rich.table import Table
 
+from nngcd.core.atomic import cannot_write
 from nngcd.core.errors import NngcdWarning
 from nngcd.core.progress import Counted, Progress
 
-OUT = Console(soft_wrap=True)
-ERRORS = Console(stderr=True, soft_wrap=True)
+
+class Output(Console):
+    """Standard output or errors, which can be closed (`| head`) or full (`> FILE`) while a command runs.
+
+    A command whose output is closed ends as with Ctrl-C. Errors that nobody can see stop nothing.
+    """
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to `_check_buffer`; rich itself would end the program without a word."""
+        raise
+
+    def _check_buffer(self) -> None:
+        try:
+            super()._check_buffer()
+        except OSError as error:
+            self.quiet = True
+            # What Python still holds for this output would fail again when the program ends.
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
+            if self.stderr:
+                return
+            if isinstance(error, BrokenPipeError):
+                raise KeyboardInterrupt from None
+            raise cannot_write("standard output", error) from error
+
+
+OUT = Output(soft_wrap=True)
+ERRORS = Output(stderr=True, soft_wrap=True)
 SECONDS_BETWEEN_LINES = 10
 
 

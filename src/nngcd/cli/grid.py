@@ -200,6 +200,8 @@ def _do(cell: Cell, opened: Opened | None, *, prefix: str, cache: Path, is_quiet
     what = f"{prefix}{cell.variant}, seed {cell.settings.seed}{' (to start from)' * cell.is_start}"
     if not is_quiet:
         say(f"{what}: complete already" if cell.is_complete else what)
+    if cell.is_complete and cell.begun:
+        cell.begun.remove_litter()
     if cell.is_complete or opened is None:
         return
     in_grid = InGrid(opened, prefix, go_on=shlex.join(["nngcd", *sys.argv[1:]]))

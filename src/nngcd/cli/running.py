@@ -119,6 +119,7 @@ def fit_run(
         grid: what is different for one of many runs.
     """
     if run and run.is_complete:
+        run.remove_litter()
         if not is_quiet:
             say(f"{run.path} is complete already.")
         return run
@@ -144,9 +145,10 @@ def fit_run(
         if n_held := int(job.is_held_back.sum()):
             say(f"{prefix}{n_held} labels are held back to check the result (--use-all-labels uses them, too)")
     with ExitStack() as around:
-        around.enter_context(interruptible(grid.go_on if grid else _resume_command(run, cache)))
+        around.enter_context(interruptible(run, grid.go_on if grid else _resume_command(run, cache)))
         if processes.is_first():
             around.enter_context(run.locked())
+            run.remove_litter()
             around.enter_context(run.logged())
         shown = around.enter_context(progress_display(is_quiet=is_quiet, prefix=prefix))
         discover(job, truth, run, cache=cache or run.path.parent / ".nngcd-cache", progress=shown)
@@ -225,23 +227,32 @@ def _resume_command(run: RunFolder, cache: Path | None) -> str:
 
 
 @contextmanager
-def interruptible(go_on: str) -> Iterator[None]:
+def interruptible(run: RunFolder, go_on: str) -> Iterator[None]:
     """Turn Ctrl-C, SIGTERM and the end of another process into a clean end that says how to go on."""
     then: Any = interrupt_on_sigterm()
-    how = f"everything up to the last whole epoch is kept. Continue:  {go_on}"
     try:
         yield
     except KeyboardInterrupt:
-        ERRORS.print(f"\nStopped; {how}", markup=False, highlight=False)
+        ERRORS.print(f"\nStopped; {_kept(run)}. Continue:  {go_on}", markup=False, highlight=False)
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except RuntimeError as error:
         if not processes.is_broken_connection(error):
             raise
         # torchrun now tells this process to end, too, which it does, but not before it has said how to go on.
         then = signal.SIG_IGN
-        raise TrainingError(f"another of the {processes.count()} processes of this run has ended; {how}") from error
+        ended = f"another of the {processes.count()} processes of this run has ended"
+        raise TrainingError(f"{ended}; {_kept(run)}. Continue:  {go_on}") from error
     finally:
         signal.signal(signal.SIGTERM, then)
+
+
+def _kept(run: RunFolder) -> str:
+    """Return what of a run that ends too early is kept, in words."""
+    if run.is_complete:
+        return "the run is complete"
+    if run.checkpoint.is_file():
+        return "everything up to the last whole epoch is kept"
+    return "no epoch is complete yet, so training begins anew"
 
 
 def show_log(is_verbose: bool) -> None:

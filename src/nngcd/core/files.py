@@ -1,13 +1,10 @@
-"""Files that are either whole or absent: every write goes to a temporary name first and is then renamed."""
+"""The forms of files that nngcd writes and reads: text, JSON, YAML, tables and tensors; writing is `core.atomic`'s."""
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import secrets
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,63 +13,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from nngcd.core.errors import ConfigError, DataError, ResourceError
+from nngcd.core.atomic import atomic, closing, writing
+from nngcd.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR,
-                errno.EISDIR)  # fmt: skip
-UMASK = os.umask(0)
-os.umask(UMASK)
-
-
-@contextmanager
-def atomic(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; when the block ends well it replaces `path`, otherwise it is removed.
-
-    Raises:
-        ResourceError: the disk is full or not writable; an older file of that name is kept.
-    """
-    # Not the process's number alone: two machines that share a disk may have the same.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # A place that takes no files is found out now: later the same error could be about a file that is read.
-        temporary.touch()
-        temporary.unlink()
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    try:
-        yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        # Some writers make private files; a run folder is for colleagues, too.
-        temporary.chmod(0o666 & ~UMASK)
-        temporary.replace(path)
-    except OSError as error:
-        if error.errno in CANNOT_WRITE:
-            raise cannot_write(path, error) from error
-        raise
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
-def cannot_write(path: Path, error: OSError) -> ResourceError:
-    """Return what is said of a place that takes no files, or no more."""
-    return ResourceError(f"R01: cannot write {path}: {error.strerror}. Choose another place.")
-
 
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file, whole or not at all."""
-    with atomic(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a binary file, whole or not at all."""
-    with atomic(path) as temporary:
+    with atomic(path) as temporary, writing(path):
         temporary.write_bytes(content)
 
 
@@ -88,7 +43,7 @@ def write_yaml(path: Path, values: object) -> None:
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
     """Write a table as `.csv` or `.parquet`, by the name's ending, without an index column."""
-    with atomic(path) as temporary:
+    with atomic(path) as temporary, writing(path):
         if path.suffix == ".parquet":
             table.to_parquet(temporary, index=False)
         else:
@@ -102,11 +57,19 @@ def table_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
     The first rows say which columns there are and of which type; those that follow must have the same.
     """
     with atomic(path) as temporary, ExitStack() as stack:
-        yield (_parquet_adder if path.suffix == ".parquet" else _csv_adder)(temporary, stack)
+        add = (_parquet_adder if path.suffix == ".parquet" else _csv_adder)(path, temporary, stack)
+
+        def add_rows(rows: pd.DataFrame) -> None:
+            with writing(path):
+                add(rows)
+
+        yield add_rows
 
 
-def _csv_adder(path: Path, stack: ExitStack) -> Callable[[pd.DataFrame], None]:
-    file = stack.enter_context(path.open("w", encoding="utf-8", newline=""))
+def _csv_adder(path: Path, temporary: Path, stack: ExitStack) -> Callable[[pd.DataFrame], None]:
+    with writing(path):
+        file = temporary.open("w", encoding="utf-8", newline="")
+    stack.enter_context(closing(path, file))
 
     def add(rows: pd.DataFrame) -> None:
         rows.to_csv(file, index=False, header=file.tell() == 0, float_format="%.6g", lineterminator="\n")
@@ -114,14 +77,14 @@ def _csv_adder(path: Path, stack: ExitStack) -> Callable[[pd.DataFrame], None]:
     return add
 
 
-def _parquet_adder(path: Path, stack: ExitStack) -> Callable[[pd.DataFrame], None]:
+def _parquet_adder(path: Path, temporary: Path, stack: ExitStack) -> Callable[[pd.DataFrame], None]:
     writers: list[pq.ParquetWriter] = []
 
     def add(rows: pd.DataFrame) -> None:
         schema = writers[0].schema if writers else None
         table = pa.Table.from_pandas(rows, schema=schema, preserve_index=False)
         if not writers:
-            writers.append(stack.enter_context(pq.ParquetWriter(path, table.schema)))
+            writers.append(stack.enter_context(closing(path, pq.ParquetWriter(temporary, table.schema))))
         writers[0].write_table(table)
 
     return add
@@ -132,7 +95,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     # Imported here: it imports torch, which takes seconds, and tables and JSON need none.
     from safetensors.torch import save_file
 
-    with atomic(path) as temporary:
+    with atomic(path) as temporary, writing(path):
         save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, dict(metadata or {}))
 
 

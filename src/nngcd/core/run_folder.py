@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import socket
+import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nngcd.core.atomic import cannot_write, is_temporary, remove_leftovers, writing
 from nngcd.core.errors import ConfigError, DataError, NoSuchDataError, ResourceError, did_you_mean_path
 from nngcd.core.files import damaged_file, read_json, write_text
+from nngcd.core.locks import hold
 
 IN_EVERY_SUMMARY = ("method", "preset", "effort", "backbone", "seed", "k", "split_hash", "n_images", "n_labelled",
                     "seconds")  # fmt: skip
@@ -59,6 +61,8 @@ def new_folder(path: Path, *, may_rename: bool = True) -> Path:
     """
     if path.name in ("", ".."):
         raise ConfigError("--out", str(path), "is an existing folder; name a new one, for example runs/first")
+    if not may_rename and is_empty(path):  # left by a process that was killed right after it had made it
+        shutil.rmtree(path, ignore_errors=True)
     candidate, n = path, 1
     while True:
         try:
@@ -70,7 +74,12 @@ def new_folder(path: Path, *, may_rename: bool = True) -> Path:
             n += 1
             candidate = path.with_name(f"{path.name}-{n}")
         except OSError as error:
-            raise ResourceError(f"cannot create {candidate}: {error.strerror}. Choose another --out.") from None
+            raise ResourceError(f"R01: cannot create {candidate}: {error.strerror}. Choose another --out.") from None
+
+
+def is_empty(path: Path) -> bool:
+    """Return whether a path is a folder that holds nothing, or nothing but what a killed process left half-written."""
+    return path.is_dir() and all(map(is_temporary, path.iterdir()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +164,14 @@ class RunFolder:
 
     def append_metrics(self, values: Mapping[str, Any]) -> None:
         """Add one line to metrics.jsonl."""
-        with self.metrics.open("a", encoding="utf-8") as file:
+        with writing(self.metrics), self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(dict(values)) + "\n")
+
+    def remove_litter(self) -> None:
+        """Remove what is of no more use: temporary files of killed processes, and the state for resuming at the end."""
+        remove_leftovers(self.path)
+        if self.is_complete:
+            shutil.rmtree(self.checkpoint.parent, ignore_errors=True)
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the lines of metrics.jsonl; a last line cut off by a crash is left out.
@@ -187,7 +202,8 @@ class RunFolder:
     @contextmanager
     def logged(self) -> Iterator[None]:
         """Write what the library logs into log.txt, added to what earlier parts of the run left there."""
-        handler = logging.FileHandler(self.log, encoding="utf-8")
+        with writing(self.log):
+            handler = _LogFile(self.log, encoding="utf-8")
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         logger = logging.getLogger("nngcd")
         logger.addHandler(handler)
@@ -196,39 +212,36 @@ class RunFolder:
         try:
             yield
         except BaseException:
-            logger.exception("the run stopped")
+            # What stopped the run is said, not that a full disk takes no line about it.
+            with suppress(ResourceError):
+                logger.exception("the run stopped")
             raise
         finally:
             logger.setLevel(level)
             logger.removeHandler(handler)
-            handler.close()
+            with suppress(OSError):
+                handler.close()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder for this process; a lock left behind by a killed process is taken over.
+        """Hold the folder for this process, until the block or the process ends.
 
         Raises:
-            ResourceError: another live process is at work here.
+            ResourceError: another process is at work here, or nothing can be written.
         """
-        lock = self.path / ".lock"
-        me = json.dumps({"pid": os.getpid(), "host": socket.gethostname()})
-        if lock.is_file():
-            if holder := _live_holder(lock):
-                raise ResourceError(
-                    f"T11: {self.path} is in use by process {holder['pid']} on {holder['host']}. "
-                    f"If that process is gone, delete {lock}."
-                )
-            lock.unlink(missing_ok=True)
-        try:
-            # Exclusive: of two processes that both found no lock, one gets it.
-            with lock.open("x", encoding="utf-8") as file:
-                file.write(me)
-        except FileExistsError:
-            raise ResourceError(f"{self.path} has just been taken by another process.") from None
-        try:
+        with hold(self.path):
             yield
-        finally:
-            lock.unlink(missing_ok=True)
+
+
+class _LogFile(logging.FileHandler):
+    """A log file whose failures end the run, as those of all other files do."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (logging's name)
+        """Raise `ResourceError` when the line could not be written."""
+        _, error, _ = sys.exc_info()
+        if isinstance(error, OSError):
+            raise cannot_write(self.baseFilename, error) from error
+        super().handleError(record)
 
 
 def _lacking(values: object, names: Sequence[str]) -> str:
@@ -236,23 +249,3 @@ def _lacking(values: object, names: Sequence[str]) -> str:
     if not isinstance(values, dict):
         return "names"
     return next((f"'{name}'" for name in names if name not in values), "")
-
-
-def _live_holder(lock: Path) -> dict[str, Any] | None:
-    """Return who holds the lock, or None when it is a process of this machine that no longer runs."""
-    try:
-        holder: dict[str, Any] = read_json(lock)
-        is_whole = {"pid", "host"} <= set(holder) and isinstance(holder["pid"], int) and 0 < holder["pid"] < 2**31
-    except (DataError, TypeError):
-        is_whole = False
-    if not is_whole:
-        return None
-    if holder["host"] != socket.gethostname():
-        return holder
-    try:
-        os.kill(holder["pid"], 0)
-    except ProcessLookupError:
-        return None
-    except PermissionError:
-        return holder
-    return holder if holder["pid"] != os.getpid() else None

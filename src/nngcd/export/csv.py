@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from nngcd.core.files import atomic
+from nngcd.core.atomic import atomic, writing
 from nngcd.export.source import CsvForm, Source, Written
 
 FILE = "labels.csv"
@@ -39,7 +39,7 @@ def write_csv(path: Path, table: pd.DataFrame, form: CsvForm = "plain") -> None:
     """
     is_excel = form == "excel"
     texts = {name: _plain(column, is_excel=is_excel) for name, column in table.items()}
-    with atomic(path) as temporary:
+    with atomic(path) as temporary, writing(path):
         pd.DataFrame(texts, index=table.index).to_csv(
             temporary,
             index=False,

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nngcd import __version__
+from nngcd.core.atomic import atomic, writing
 from nngcd.core.errors import ResourceError, TrainingError
-from nngcd.core.files import atomic, read_json, write_json
+from nngcd.core.files import read_json, write_json
 from nngcd.core.run_folder import RunFolder
 from nngcd.export.source import Source, Written
 from nngcd.export.tree import whole_folder
@@ -129,7 +130,7 @@ def _export(whole: WholeModel, examples: Tensor, path: Path, facts: dict[str, An
     assert program is not None
     for name, value in facts.items():
         program.model.metadata_props[name] = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    with atomic(path) as temporary:
+    with atomic(path) as temporary, writing(path):
         program.save(str(temporary), external_data=False)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from nngcd.core.files import CANNOT_WRITE, cannot_write
+from nngcd.core.atomic import filling, temporary_beside, writing
+from nngcd.core.errors import DataError
 from nngcd.export.names import safe_names
 from nngcd.export.originals import Files, Originals
 from nngcd.export.source import Source
@@ -31,7 +30,8 @@ def whole_folder(path: Path) -> Iterator[Path]:
     with hidden_folder(path) as temporary:
         yield temporary
         # Unlike replace(), rename() onto an existing folder fails unless that is empty: nothing is overwritten.
-        temporary.rename(path)
+        with writing(path):
+            temporary.rename(path)
 
 
 @contextmanager
@@ -41,17 +41,15 @@ def hidden_folder(path: Path) -> Iterator[Path]:
     Raises:
         ResourceError: the disk is full or not writable.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    try:
+    with writing(path):
+        temporary = temporary_beside(path)
         temporary.mkdir(parents=True)
-    except OSError as error:
-        raise cannot_write(path, error) from error
     try:
-        yield temporary
+        with filling(path, temporary):
+            yield temporary
     except OSError as error:
-        if error.errno in CANNOT_WRITE:
-            raise cannot_write(path, error) from error
-        raise
+        # Nothing else is read here than the images.
+        raise DataError(f"D04: cannot read {error.filename or 'an image'}: {error.strerror or error}.") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

@@ -55,7 +55,9 @@ class EditLog:
                 with suppress(OSError):
                     os.truncate(self.path, self._n_whole)
                     self._n_seen = self._n_whole
-                raise ResourceError(f"cannot write {self.path}: {error.strerror}. The edit was not made.") from error
+                raise ResourceError(
+                    f"R01: cannot write {self.path}: {error.strerror}. The edit was not made."
+                ) from error
         self.edits.append(edit)
 
     @contextmanager
@@ -64,7 +66,7 @@ class EditLog:
             self.path.parent.mkdir(exist_ok=True)
         except OSError as error:
             raise ResourceError(
-                f"cannot create {self.path.parent}: {error.strerror}. The edit was not made."
+                f"R01: cannot create {self.path.parent}: {error.strerror}. The edit was not made."
             ) from error
         with RunFolder(self.path.parent).locked():
             yield

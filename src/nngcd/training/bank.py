@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from nngcd.backbones.sizes import mean_look
 from nngcd.core import processes
+from nngcd.core.errors import ResourceError
 from nngcd.core.progress import Progress
 
 IMAGES_PER_BLOCK = 1024
@@ -100,7 +102,13 @@ class MapLookBank(LookBank):
 
 @dataclass(eq=False)
 class DiskBank:
-    """A bank in memory-mapped files: only what a batch asks for is read, and the system keeps in memory what it can."""
+    """A bank in memory-mapped files: only what a batch asks for is read, and the system keeps in memory what it can.
+
+    All files are mapped at once, and a mapped file can be deleted: the system keeps it until this process ends.
+
+    Raises:
+        ResourceError: a file is gone already.
+    """
 
     files: list[Path]
     """Each with one view of some images."""
@@ -108,7 +116,10 @@ class DiskBank:
     """The file that holds a view of an image, by its place in `files`."""
     row_nv: Tensor
     """The view's row in that file."""
-    _open: dict[int, Tensor] = field(default_factory=dict)
+    _mapped: list[Tensor] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._mapped = [_mapped_file(path) for path in self.files]
 
     @property
     def n_views(self) -> int:
@@ -123,7 +134,7 @@ class DiskBank:
         for file, place_m in places.items():
             self._announce(file, row_b[place_m].tolist())
         for file, place_m in places.items():
-            hidden_m = self._mapped(file).index_select(0, row_b[place_m])
+            hidden_m = self._mapped[file].index_select(0, row_b[place_m])
             if hidden_b is None:
                 hidden_b = hidden_m.new_empty(len(image_b), *hidden_m.shape[1:])
             hidden_b[place_m] = hidden_m
@@ -134,17 +145,12 @@ class DiskBank:
         """Tell the system which rows will be read, so that it fetches all at once and not one after the other."""
         if not hasattr(os, "posix_fadvise"):
             return
-        path, hidden_n = self.files[file], self._mapped(file)
+        path, hidden_n = self.files[file], self._mapped[file]
         size = hidden_n[0].numel() * hidden_n.element_size()
-        start = path.stat().st_size - len(hidden_n) * size
-        with path.open("rb", buffering=0) as opened:
+        with suppress(FileNotFoundError), path.open("rb", buffering=0) as opened:
+            start = path.stat().st_size - len(hidden_n) * size
             for row in rows:
                 os.posix_fadvise(opened.fileno(), start + row * size, size, os.POSIX_FADV_WILLNEED)
-
-    def _mapped(self, file: int) -> Tensor:
-        if file not in self._open:
-            self._open[file] = _mapped_file(self.files[file])
-        return self._open[file]
 
 
 def mapped_views(
@@ -171,10 +177,16 @@ def mapped_views(
 
 def _mapped_file(path: Path) -> Tensor:
     """Return the numbers of a file of the bank, read from the disk when they are asked for."""
-    with path.open("rb") as file:
-        read_magic(file)
-        shape, _, _ = read_array_header_1_0(file)
-        start = file.tell()
-    # torch closes the file once it is mapped; numpy keeps it open, and many systems allow no more than a thousand.
-    raw = torch.from_file(str(path), shared=False, size=path.stat().st_size, dtype=torch.uint8)
+    try:
+        with path.open("rb") as file:
+            read_magic(file)
+            shape, _, _ = read_array_header_1_0(file)
+            start = file.tell()
+        # torch closes the file once it is mapped; numpy keeps it open, and many systems allow no more than a thousand.
+        raw = torch.from_file(str(path), shared=False, size=path.stat().st_size, dtype=torch.uint8)
+    except (OSError, RuntimeError) as error:
+        if path.is_file():
+            raise
+        again = "Repeat the command, or continue a run with `nngcd fit --resume`: it is computed again."
+        raise ResourceError(f"R05: {path} is gone: the cache was deleted while it was needed. {again}") from error
     return raw[start:].view(torch.float16).view(shape)

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
-import time
 import weakref
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from nngcd.backbones.backbone import Backbone
 from nngcd.core import processes
+from nngcd.core.atomic import atomic, mapped_array, remove_leftovers, writing
 from nngcd.core.errors import DataError, ResourceError, warn
-from nngcd.core.files import atomic
 from nngcd.core.progress import Progress
 from nngcd.datasets.split import Images, Split
 from nngcd.loading import ViewDataset, view_loader
@@ -36,7 +33,6 @@ VIEW_SEED = 0
 """Kept views are drawn from a fixed seed, so that runs with different seeds share one bank."""
 KEY_OF_KIND: dict[Augmentation, bool] = {"crop": False, "distorted": True}
 """Kinds of views that kept files know by these words instead of their names."""
-SECONDS_PER_DAY = 86_400
 SHARD_BYTES, SHARD_IMAGES = 2**28, 512
 """A file is at most this large, and holds at most so many images: what is lost when the writing is interrupted."""
 
@@ -195,7 +191,7 @@ def _home(plan: BankPlan, cache: Path | None) -> tuple[Path, bool]:
         folder = cache / plan.folder_name()
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _remove_leftovers(folder)
+            remove_leftovers(folder)
             with tempfile.TemporaryFile(dir=folder):
                 return folder, True
         except OSError as error:
@@ -206,17 +202,10 @@ def _home(plan: BankPlan, cache: Path | None) -> tuple[Path, bool]:
     return Path(tempfile.mkdtemp(prefix="nngcd-bank-")), False
 
 
-def _remove_leftovers(folder: Path) -> None:
-    """Remove the unfinished files of processes that were killed; a day is longer than any file takes to write."""
-    for path in folder.glob(".*.tmp"):
-        with suppress(OSError):
-            if time.time() - path.stat().st_mtime > SECONDS_PER_DAY:
-                path.unlink()
-
-
 def _check_room(plan: BankPlan, folder: Path, n_bytes: int) -> None:
     """Raise `ResourceError` where what is missing of the bank is larger than the disk."""
-    free = shutil.disk_usage(folder).free
+    with writing(folder):
+        free = shutil.disk_usage(folder).free
     if n_bytes > free:
         room = f"lacks {_size(n_bytes)}, and {folder} has {_size(free)} free"
         raise ResourceError(f"the view bank ({plan.size}) {room}. {plan.ways_out}, or another disk (--cache).")
@@ -239,9 +228,8 @@ def _write_shard(
         # Mapped, so that a shard need not fit into memory.
         paths = [folder / view_file(key_m, view) for view, key_m in by_view.items()]
         temporaries = [whole.enter_context(atomic(path)) for path in paths]
-        hidden_vm = [open_memmap(path, mode="w+", dtype=np.float16, shape=shape) for path in temporaries]
-        for path in temporaries:
-            _reserve(path)
+        hidden_vm = [mapped_array(path, temporary, np.float16, shape)
+                     for path, temporary in zip(paths, temporaries, strict=True)]  # fmt: skip
         start = 0
         for views_bv in view_loader(dataset, order, batch_size=IMAGES_PER_READ, n_workers=n_workers):
             hidden_vb = run_trunk(plan.backbone, views_bv[:, list(shard.views)].transpose(0, 1)).half().cpu()
@@ -252,15 +240,9 @@ def _write_shard(
                 hidden_m[start : start + len(hidden_b)] = hidden_b
             start += hidden_vb.shape[1]
             progress.advance(hidden_vb.shape[1])
-        for hidden_m in hidden_vm:
-            hidden_m.flush()
-
-
-def _reserve(path: Path) -> None:
-    """Take a file's room on the disk now: a mapped file whose disk fills up kills the process without a word."""
-    if hasattr(os, "posix_fallocate"):
-        with path.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        for path, hidden_m in zip(paths, hidden_vm, strict=True):
+            with writing(path):
+                hidden_m.flush()
 
 
 def _hash(*facts: object) -> str:
