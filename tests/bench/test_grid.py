@@ -88,6 +88,8 @@ def test_a_run_with_other_settings_is_never_taken_for_the_one_asked_for(tmp_path
 
 def test_a_folder_that_is_no_run_is_left_alone(tmp_path):
     (tmp_path / "cold-0").mkdir()
+    make_grid(VARIANTS, [0], VALUES, tmp_path)  # empty, as a process leaves it that is killed in its first moment
+    (tmp_path / "cold-0" / "mine.txt").touch()
     with pytest.raises(DataError, match="is there already, but is no run"):
         make_grid(VARIANTS, [0], VALUES, tmp_path)
 

@@ -50,3 +50,23 @@ def test_without_a_checkpoint_nothing_is_done_and_nothing_changes(tmp_path):
     learner, optimiser = learner_and_optimiser(Remembering([1, 0]))
     assert load_checkpoint(tmp_path / "none.safetensors", learner, optimiser) == 0
     assert learner.method.group_n.tolist() == [1, 0]
+
+
+def test_momentum_comes_back_in_the_memory_layout_of_its_parameter(tmp_path):
+    """Another layout is rounded differently: a resumed run would differ from an unbroken one in the last bit."""
+
+    def with_convolution():
+        tail = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+        learner = Learner(tail, Remembering())
+        return learner, torch.optim.SGD(learner.parameters(), 0.1, momentum=0.9)
+
+    learner, optimiser = with_convolution()
+    learner.tail(torch.ones(1, 3, 5, 5)).sum().backward()
+    optimiser.step()
+    save_checkpoint(tmp_path / "last.safetensors", learner, optimiser, 1)
+    resumed, its_optimiser = with_convolution()
+    load_checkpoint(tmp_path / "last.safetensors", resumed, its_optimiser)
+    before = optimiser.state[learner.tail.weight]["momentum_buffer"]
+    after = its_optimiser.state[resumed.tail.weight]["momentum_buffer"]
+    assert torch.equal(before, after)
+    assert after.stride() == resumed.tail.weight.stride() == before.stride()

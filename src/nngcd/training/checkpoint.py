@@ -39,7 +39,8 @@ def load_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimiz
     learner.load_state_dict({n.removeprefix(MODEL): t for n, t in tensors.items() if n.startswith(MODEL)})
     for name, parameter in learner.named_parameters():
         if MOMENTUM + name in tensors:
-            optimiser.state[parameter]["momentum_buffer"] = tensors[MOMENTUM + name].to(parameter.device)
+            # Laid out in memory as the parameter, as an unbroken run has it: another layout is rounded differently.
+            optimiser.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(tensors[MOMENTUM + name])
     for name in learner.method.remembers:
         device = getattr(learner.method, name).device
         setattr(learner.method, name, tensors[REMEMBERED + name].to(device))
