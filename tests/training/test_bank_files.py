@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nngcd.training.bank_files import ViewKeys, find_views, view_file, write_keys
+from nngcd.training.bank_files import ViewKeys, find_views, seal, view_file, write_keys
 
 SHAPE = (2,)
 
@@ -16,7 +16,9 @@ def keep(folder, view, *names, rows=None, dtype=np.float16):
     """Write a file of one view, whose row i is i everywhere."""
     key_m = keys(*names)
     n_rows = len(names) if rows is None else rows
-    np.save(folder / view_file(key_m, view), np.arange(n_rows, dtype=dtype)[:, None].repeat(2, 1))
+    path = folder / view_file(key_m, view)
+    np.save(path, np.arange(n_rows, dtype=dtype)[:, None].repeat(2, 1))
+    seal(path, path.name)
     write_keys(folder, key_m)
 
 
@@ -56,14 +58,23 @@ def test_a_centre_view_is_no_random_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "broken", [{"rows": 1}, {"dtype": np.float32}, "cut", "no list", "another list", "empty list", "a folder", "gone"]
-)
+    "broken",
+    [{"rows": 1}, {"dtype": np.float32}, "cut", "zeroed", "no seal", "another's", "no list", "another list",
+     "empty list", "a folder", "gone"],
+)  # fmt: skip
 def test_what_is_damaged_counts_as_missing(tmp_path, broken):
     keep(tmp_path, 0, "a", "b", **(broken if isinstance(broken, dict) else {}))
     path = tmp_path / view_file(keys("a", "b"), 0)
     (listed,) = tmp_path.glob("*.keys")
     if broken == "cut":
         path.write_bytes(path.read_bytes()[:-3])
+    elif broken == "zeroed":
+        path.write_bytes(path.read_bytes()[:-34] + bytes(2) + path.read_bytes()[-32:])
+    elif broken == "no seal":
+        path.write_bytes(path.read_bytes()[:-32])
+    elif broken == "another's":
+        keep(tmp_path, 0, "c", "d")
+        path.write_bytes((tmp_path / view_file(keys("c", "d"), 0)).read_bytes())
     elif broken == "no list":
         listed.unlink()
     elif broken == "another list":

@@ -26,7 +26,7 @@ from nngcd.core.progress import Progress
 from nngcd.datasets.split import Images, Split
 from nngcd.loading import ViewDataset, view_loader
 from nngcd.training.bank import DiskBank
-from nngcd.training.bank_files import Keys, Places, ViewKeys, find_views, view_file, write_keys
+from nngcd.training.bank_files import Keys, Places, ViewKeys, find_views, seal, view_file, write_keys
 from nngcd.training.extraction import IMAGES_PER_READ, run_trunk
 from nngcd.views import Augmentation
 
@@ -252,8 +252,9 @@ def _write_shard(
                 hidden_m[start : start + len(hidden_b)] = hidden_b
             start += hidden_vb.shape[1]
             progress.advance(hidden_vb.shape[1])
-        for hidden_m in hidden_vm:
+        for hidden_m, path, temporary in zip(hidden_vm, paths, temporaries, strict=True):
             hidden_m.flush()
+            seal(temporary, path.name)
 
 
 def _reserve(path: Path) -> None:
