@@ -33,7 +33,10 @@ def run(tmp_path):
     write_json(folder.summary, {**FACTS, **counts, "scores": scores})
     write_yaml(folder.config, {"data": "/there/birds", "dataset": None, "weights": "/here/mine.pth"})
     write_json(folder.model / "categories.json", {"categories": ["owl", "ant", "new-001", "new-002"], "n_known": 2})
-    write_table(folder.results, pd.DataFrame({"category": ["owl", "new-001", "owl", "new-001", "ant"]}))
+    names = list("abcde")
+    table = {"file_name": names, "image_id": names, "label_given": None, "status": "new", "confidence": 0.5,
+             "category": ["owl", "new-001", "owl", "new-001", "ant"]}  # fmt: skip
+    write_table(folder.results, pd.DataFrame(table))
     write_tensors(folder.features, {"features_nd": torch.eye(5).half()})
     return folder
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from nngcd.core.files import read_tensors, write_tensors
+from nngcd.core.files import write_tensors
+from nngcd.core.reading import damaged_file, read_tensors
 from nngcd.training.learner import Learner
 
 MODEL, MOMENTUM, REMEMBERED = "model.", "momentum.", "remembered."
 EPOCHS_DONE = "epochs_done"
+START_AGAIN = "Restore it from a copy, or delete it: training then starts again"
 
 
 def save_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimizer, n_epochs_done: int) -> None:
@@ -26,24 +29,41 @@ def save_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimiz
     write_tensors(path, tensors, {EPOCHS_DONE: str(n_epochs_done)})
 
 
-def epochs_done(path: Path) -> int:
+def epochs_done(path: Path, n_epochs: int) -> int:
     """Return the number of finished epochs of a checkpoint; 0 when there is none."""
-    return int(read_tensors(path, only_strings=True)[1][EPOCHS_DONE]) if path.is_file() else 0
+    return _epochs_of(path, read_tensors(path)[1], n_epochs) if path.is_file() else 0
 
 
-def load_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimizer) -> int:
-    """Restore what `save_checkpoint` wrote and return the number of finished epochs; 0 when there is no checkpoint."""
+def load_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimizer, n_epochs: int) -> int:
+    """Restore what `save_checkpoint` wrote and return the number of finished epochs; 0 when there is no checkpoint.
+
+    Raises:
+        DataError: it is damaged, or not of this run.
+    """
     if not path.is_file():
         return 0
-    tensors, metadata = read_tensors(path)
-    learner.load_state_dict({n.removeprefix(MODEL): t for n, t in tensors.items() if n.startswith(MODEL)})
-    for name, parameter in learner.named_parameters():
-        if MOMENTUM + name in tensors:
-            optimiser.state[parameter]["momentum_buffer"] = tensors[MOMENTUM + name].to(parameter.device)
-    for name in learner.method.remembers:
-        device = getattr(learner.method, name).device
-        setattr(learner.method, name, tensors[REMEMBERED + name].to(device))
-    return int(metadata[EPOCHS_DONE])
+    tensors, strings = read_tensors(path)
+    n_done = _epochs_of(path, strings, n_epochs)
+    try:
+        learner.load_state_dict({n.removeprefix(MODEL): t for n, t in tensors.items() if n.startswith(MODEL)})
+        for name, parameter in learner.named_parameters():
+            if MOMENTUM + name in tensors:
+                buffer = tensors[MOMENTUM + name].to(parameter.device, parameter.dtype)
+                optimiser.state[parameter]["momentum_buffer"] = buffer.view(parameter.shape)
+        for name in learner.method.remembers:
+            device = getattr(learner.method, name).device
+            setattr(learner.method, name, tensors[REMEMBERED + name].to(device))
+    except (KeyError, RuntimeError) as error:
+        reason = f"it does not fit this run: {' '.join(str(error).split())[:200]}"
+        raise damaged_file(path, reason, START_AGAIN) from error
+    return n_done
+
+
+def _epochs_of(path: Path, strings: Mapping[str, str], n_epochs: int) -> int:
+    done = strings.get(EPOCHS_DONE, "")
+    if not (done.isascii() and done.isdecimal() and len(done) < 10 and int(done) <= n_epochs):
+        raise damaged_file(path, f"{EPOCHS_DONE} = {done[:20]!r} of {n_epochs} epochs", START_AGAIN)
+    return int(done)
 
 
 def _momentum(learner: Learner, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
