@@ -28,7 +28,8 @@ class Opened:
 @pytest.fixture
 def run(tmp_path):
     folder = RunFolder(tmp_path)
-    scores = {"accuracy": {"all": 51.07, "old": 61.71, "new": None}, "nmi": 70.0, "n_scored": 4998, "protocol": "v2"}
+    accuracy = {"all": 51.07, "old": 61.71, "new": None}
+    scores = {"accuracy": accuracy, "nmi": 70.0, "ari": 60.0, "n_scored": 4998, "protocol": "v2"}
     counts = {"n_images": 5000, "n_labelled": 2, "split_hash": "0", "seconds": 1.0}
     write_json(folder.summary, {**FACTS, **counts, "scores": scores})
     write_yaml(folder.config, {"data": "/there/birds", "dataset": None, "weights": "/here/mine.pth"})

@@ -93,7 +93,7 @@ def test_a_damaged_line_of_metrics_is_named(tmp_path, line):
 
 def summary_with(**values):
     accuracy = {"all": 0.5, "old": 0.5, "new": 0.5}
-    scores = {"accuracy": accuracy, "nmi": 0.5, "n_scored": 3, "protocol": "v2"}
+    scores = {"accuracy": accuracy, "nmi": 0.5, "ari": 0.5, "n_scored": 3, "protocol": "v2"}
     names = dict.fromkeys(("method", "preset", "effort", "backbone", "split_hash"), "x")
     numbers = dict.fromkeys(("seed", "k", "n_images", "n_labelled", "seconds"), 1)
     return names | numbers | {"scores": scores} | values

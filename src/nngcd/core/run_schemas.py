@@ -36,8 +36,10 @@ class Scores(Stored):
     """How right a run is where the truth is known."""
 
     accuracy: Accuracy
+    accuracy_v1: Accuracy = cast(Accuracy, None)
+    balanced_accuracy: Accuracy = cast(Accuracy, None)
     nmi: float
-    ari: float = 0.0
+    ari: float
     n_scored: Count
     protocol: Text
 
@@ -145,7 +147,9 @@ class Environment(Stored):
     """environment.json."""
 
     split_hash: Text
+    started: Text = ""
     resumed: list[Text] = []
+    command: list[Text] = []
     versions: dict[str, Any] = {}
     machine: dict[str, Any] = {}
 

@@ -99,11 +99,15 @@ def _key_lists(folder: Path) -> Iterator[tuple[str, Keys]]:
     """Yield the name and the keys of each list; in a fixed order, because several files may hold the same view."""
     for path in sorted(folder.glob("*.keys")):
         try:
-            key_m = np.array(path.read_bytes().split(), dtype=bytes)
+            key_m = _read_keys(path)
         except OSError:  # another run may have deleted it since
             continue
         if path.stem == _name(key_m):
             yield path.stem, key_m
+
+
+def _read_keys(path: Path) -> Keys:
+    return np.array(path.read_bytes().split(), dtype=bytes)
 
 
 def _file(name: str, view: int) -> str:
@@ -126,6 +130,11 @@ def is_sealed(path: Path) -> bool:
     with path.open("rb", buffering=0) as file:
         digest = _digest(file, path.name, path.stat().st_size - SEAL_BYTES)
         return file.read(SEAL_BYTES) == digest
+
+
+def is_own_list(path: Path) -> bool:
+    """Return whether a list of keys has the name that its content gives it."""
+    return path.stem == _name(_read_keys(path))
 
 
 def read_head(path: Path) -> tuple[tuple[int, ...], np.dtype[Any], int]:

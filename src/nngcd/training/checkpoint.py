@@ -44,6 +44,7 @@ def load_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimiz
         return 0
     tensors, strings = read_tensors(path)
     n_done = _epochs_of(path, strings, n_epochs)
+    _check_places(path, tensors, learner.state_dict())
     try:
         learner.load_state_dict({n.removeprefix(MODEL): t for n, t in tensors.items() if n.startswith(MODEL)})
         for name, parameter in learner.named_parameters():
@@ -57,6 +58,16 @@ def load_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimiz
         reason = f"it does not fit this run: {' '.join(str(error).split())[:200]}"
         raise damaged_file(path, reason, START_AGAIN) from error
     return n_done
+
+
+def _check_places(path: Path, tensors: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
+    """Refuse lists whose length the data decide and whose numbers are no places of images or groups; -1 is none."""
+    longest = max((len(tensor) for tensor in tensors.values() if tensor.ndim), default=0)
+    fixed = {MODEL + name for name, tensor in own.items() if tensor.numel()}
+    for name in tensors.keys() - fixed:
+        tensor = tensors[name]
+        if tensor.numel() and not tensor.is_floating_point() and not (-1 <= tensor.min() and tensor.max() < longest):
+            raise damaged_file(path, f"{name} has places that are not there", START_AGAIN)
 
 
 def _epochs_of(path: Path, strings: Mapping[str, str], n_epochs: int) -> int:
