@@ -295,16 +295,18 @@ def test_an_older_run_with_a_setting_that_is_gone_is_resumed_and_loaded(blob_spl
     whole = to_values(settings)
     older = resolve(whole | {"loss": whole["loss"] | {"temperature": 0.1}})
     discover(prepare(blob_split, older), None, run, cache=None, progress=Progress())
-    facts = read_json(run.model / "config.json")
+    facts = read(run.model / "config.json")
     facts["loss"]["temperature"] = 0.1
+    (run.path / "digests.json").unlink()
     (run.model / "config.json").write_text(json.dumps(facts))
     assert predict(run, blob_split)["category"].nunique() == 6
 
 
 def test_a_model_saved_before_the_final_norm_could_be_trained_is_loaded(blob_split, tmp_path):
     run = run_discover(blob_split, None, blob_settings(method="kmeans", loss={}), tmp_path / "run")
-    facts = read_json(run.model / "config.json")
+    facts = read(run.model / "config.json")
     del facts["tail_norm"]
+    (run.path / "digests.json").unlink()
     (run.model / "config.json").write_text(json.dumps(facts | {"format": 2}))
     model, _ = Model.load(run.model)
     assert not model.blueprint.tail_norm

@@ -96,7 +96,8 @@ def _readers(run: RunFolder) -> dict[Path, Callable[[], object]]:
         run.summary: lambda: run.read_summary(WholeSummary),
     }
     there = {path: read for path, read in if_there.items() if path.is_file() or _is_listed(run, path)}
-    return {**always, **there, **(at_the_end if run.is_complete else {})}
+    is_complete = run.is_complete or _is_listed(run, run.summary)
+    return {**always, **there, **(at_the_end if is_complete else {})}
 
 
 def _is_listed(run: RunFolder, path: Path) -> bool:

@@ -39,10 +39,8 @@ class Neighbours(nn.Module):
             generator: of the sample of the images, where there are more.
         """
         if not find and len(self.index_nm) != len(features_nd):
-            reason = (
-                f"the checkpoint has neighbours of {len(self.index_nm):,} images, and there are {len(features_nd):,}"
-            )
-            raise DataError(f"R03: {reason}. Delete it: training then starts again.")
+            counts = f"{len(self.index_nm):,} images, and there are {len(features_nd):,}"
+            raise DataError(f"R03: the checkpoint has neighbours of {counts}. Delete it: training then starts again.")
         self.seen_nd = features_nd.detach()
         if find:
             # With more, a small cluster's images would learn from those of others: 15 images of three clear categories
