@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nngcd.core import run_schemas
+from nngcd.core import digests, run_schemas
 from nngcd.core.config import build, to_values
 from nngcd.core.errors import ConfigError
 from nngcd.core.files import write_json
@@ -124,7 +124,7 @@ class Confidence:
         Raises:
             DataError: the file is damaged.
         """
-        if not (folder / FILE).is_file():
+        if digests.was_never_written(folder / FILE):
             return cls()
         return build(cls, read_json(folder / FILE, run_schemas.Confidence))
 

@@ -95,13 +95,9 @@ def _readers(run: RunFolder) -> dict[Path, Callable[[], object]]:
         run.model / CONFIDENCE: lambda: Confidence.load(run.model),
         run.summary: lambda: run.read_summary(WholeSummary),
     }
-    there = {path: read for path, read in if_there.items() if path.is_file() or _is_listed(run, path)}
-    is_complete = run.is_complete or _is_listed(run, run.summary)
+    there = {path: read for path, read in if_there.items() if path.is_file()}
+    is_complete = run.is_complete or run.summary.name in digests.read(run.path)
     return {**always, **there, **(at_the_end if is_complete else {})}
-
-
-def _is_listed(run: RunFolder, path: Path) -> bool:
-    return path.relative_to(run.path).as_posix() in digests.read(run.path)
 
 
 def _has_digest(path: Path) -> bool:

@@ -70,6 +70,11 @@ def read(folder: Path) -> dict[str, str]:
     return found
 
 
+def was_never_written(path: Path) -> bool:
+    """Return whether a file is not there and no digest says that it was: older versions did without it."""
+    return not path.is_file() and expected(path) is None
+
+
 def expected(path: Path) -> str | None:
     """Return the digest that a file was written with; None where none is known."""
     for folder in (path.parent, path.parent.parent):

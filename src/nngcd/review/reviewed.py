@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from nngcd.core import digests
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_problems
 from nngcd.datasets.decisions import REJECTED
@@ -150,7 +151,7 @@ def _reordered(results: pd.DataFrame, placed: list[Placed]) -> pd.DataFrame:
 
 def _unused_files(run: RunFolder, used: set[str]) -> pd.DataFrame:
     """Return a row with the status `unreadable` (or `excluded`) for each file that the run could not use."""
-    problems = read_problems(run) if run.problems.is_file() else pd.DataFrame()
+    problems = pd.DataFrame() if digests.was_never_written(run.problems) else read_problems(run)
     if "code" not in problems.columns:
         return pd.DataFrame()
     problems = problems[~problems["file_name"].isin(used) & (problems["code"] != _EMPTY_FOLDER)]

@@ -43,17 +43,20 @@ def load_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimiz
     if not path.is_file():
         return 0
     tensors, strings = read_tensors(path)
-    n_done = _epochs_of(path, strings, n_epochs)
+    n_done, method = _epochs_of(path, strings, n_epochs), learner.method
     _check_places(path, tensors, learner.state_dict())
     try:
         learner.load_state_dict({n.removeprefix(MODEL): t for n, t in tensors.items() if n.startswith(MODEL)})
+        known = {MOMENTUM + name for name, _ in learner.named_parameters()} | {REMEMBERED + n for n in method.remembers}
+        if others := sorted(name for name in tensors if name not in known and not name.startswith(MODEL)):
+            raise KeyError(others[0])
         for name, parameter in learner.named_parameters():
             if MOMENTUM + name in tensors:
                 buffer = tensors[MOMENTUM + name].to(parameter.device, parameter.dtype)
                 optimiser.state[parameter]["momentum_buffer"] = buffer.view(parameter.shape)
-        for name in learner.method.remembers:
-            device = getattr(learner.method, name).device
-            setattr(learner.method, name, tensors[REMEMBERED + name].to(device))
+        for name in method.remembers:
+            device = getattr(method, name).device
+            setattr(method, name, tensors[REMEMBERED + name].to(device))
     except (KeyError, RuntimeError) as error:
         reason = f"it does not fit this run: {' '.join(str(error).split())[:200]}"
         raise damaged_file(path, reason, START_AGAIN) from error
