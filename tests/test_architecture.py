@@ -16,7 +16,7 @@ PACKAGE = Path(nngcd.__file__).parent
 LAYERS = (
     "core metrics datasets views augmentations loading backbones heads losses clustering methods training confidence "
     "settings choosing_k job results figures run_files review report export pipeline prediction embedding evaluation "
-    "drawing estimation effort_times image_table estimator bench cli"
+    "drawing estimation soundness effort_times image_table estimator bench cli"
 ).split()
 MAY_NAME_TRUTH = {"datasets", "run_files", "pipeline", "evaluation", "report", "bench"}
 FILES = sorted(PACKAGE.rglob("*.py"))

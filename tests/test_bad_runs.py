@@ -159,11 +159,14 @@ def test_t10_a_run_is_not_resumed_with_other_labels_held_back(nngcd, broken_run)
     table["held_back"] = False
     table.to_csv(run / "data" / "split.csv", index=False)
     code, _, err = nngcd("fit", "--resume", run)
+    assert (code, "split.csv is damaged (it is not what the run wrote" in said(err)) == (3, True)
+    (run / "digests.json").unlink()  # a run of an older version has none
+    code, _, err = nngcd("fit", "--resume", run)
     assert code == 3
     assert "it held back 0 labels, and now 12 would be" in said(err)
     (run / "data" / "split.csv").unlink()
     code, _, err = nngcd("fit", "--resume", run)
-    assert (code, "split.csv cannot be read" in said(err)) == (3, True)
+    assert (code, "split.csv is missing" in said(err)) == (3, True)
 
 
 def test_t11_a_folder_in_use_is_left_alone(nngcd, broken_run):

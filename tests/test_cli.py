@@ -136,8 +136,9 @@ def test_runs_side_by_side(nngcd, arrays, tmp_path):
     for run in runs:
         summary = json.loads((run / "summary.json").read_text())
         accuracy = {"all": 50.0 + 3 * (summary["method"] == "simgcd"), "old": 60.0, "new": None}
-        summary["scores"] = {"protocol": "made up", "n_scored": 1234, "accuracy": accuracy, "nmi": 40.0}
+        summary["scores"] = {"protocol": "made up", "n_scored": 1234, "accuracy": accuracy, "nmi": 40.0, "ari": 30.0}
         (run / "summary.json").write_text(json.dumps(summary))
+        (run / "digests.json").unlink()  # a run of an older version has none
     code, out, err = nngcd("compare", *runs)
     assert code == 0, err
     assert "| kmeans | 50.0 ± 0.0 | 60.0 ± 0.0 | - | 40.0" in out

@@ -15,7 +15,6 @@ from nngcd.cli.display import each_note_once, show_warning
 from nngcd.cli.running import open_data
 from nngcd.core.config import read_yaml
 from nngcd.core.errors import NngcdWarning
-from nngcd.core.files import read_json
 from nngcd.core.run_folder import RunFolder
 
 TINY = ["--smoke", "--image-size", 32, "--workers", 0]
@@ -200,7 +199,14 @@ def test_a_sweep_of_the_number_of_categories(nngcd, out, cache, monkeypatch):
     assert code == 0, err
     assert shown == [True, True]  # nothing but JSON is printed
     assert [row["name"] for row in json.loads(said)["rows"]] == ["5", "8", "10", "12", "15", "20"]
-    assert [read_json(out / f"k={k}-0" / "summary.json")["k"] for k in (5, 8, 10, 12, 15, 20)] == [5, 8, 10, 12, 15, 20]
+    assert [json.loads((out / f"k={k}-0" / "summary.json").read_text())["k"] for k in (5, 8, 10, 12, 15, 20)] == [
+        5,
+        8,
+        10,
+        12,
+        15,
+        20,
+    ]
 
 
 @pytest.mark.parametrize(

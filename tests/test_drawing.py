@@ -28,12 +28,16 @@ class Opened:
 @pytest.fixture
 def run(tmp_path):
     folder = RunFolder(tmp_path)
-    scores = {"accuracy": {"all": 51.07, "old": 61.71, "new": None}, "nmi": 70.0, "n_scored": 4998, "protocol": "v2"}
+    accuracy = {"all": 51.07, "old": 61.71, "new": None}
+    scores = {"accuracy": accuracy, "nmi": 70.0, "ari": 60.0, "n_scored": 4998, "protocol": "v2"}
     counts = {"n_images": 5000, "n_labelled": 2, "split_hash": "0", "seconds": 1.0}
     write_json(folder.summary, {**FACTS, **counts, "scores": scores})
     write_yaml(folder.config, {"data": "/there/birds", "dataset": None, "weights": "/here/mine.pth"})
     write_json(folder.model / "categories.json", {"categories": ["owl", "ant", "new-001", "new-002"], "n_known": 2})
-    write_table(folder.results, pd.DataFrame({"category": ["owl", "new-001", "owl", "new-001", "ant"]}))
+    names = list("abcde")
+    table = {"file_name": names, "image_id": names, "label_given": None, "status": "new", "confidence": 0.5,
+             "category": ["owl", "new-001", "owl", "new-001", "ant"]}  # fmt: skip
+    write_table(folder.results, pd.DataFrame(table))
     write_tensors(folder.features, {"features_nd": torch.eye(5).half()})
     return folder
 

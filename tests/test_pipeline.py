@@ -14,7 +14,6 @@ from nngcd import job, pipeline
 from nngcd.backbones.backbone import Adapter
 from nngcd.core.config import read_yaml
 from nngcd.core.errors import ConfigError, DataError, NngcdWarning
-from nngcd.core.files import read_json
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset, open_images
@@ -26,6 +25,11 @@ from nngcd.pipeline import discover, fit, fit_job
 from nngcd.prediction import predict
 from nngcd.settings import resolve, to_values
 from nngcd.training.model import Model
+
+
+def read(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
 
 SMALL = {"n_hidden": 32, "n_projection": 16, "sparse_weight": 1e-6}
 
@@ -51,21 +55,21 @@ def test_training_never_sees_the_truth(blob_split, blobs, tmp_path, rng):
     for name in ("results.parquet", "results.csv", "categories.csv", "features.safetensors", "model/model.safetensors"):
         contents = {(run.path / name).read_bytes() for run in runs.values()}
         assert len(contents) == 1, name
-    right, random = (read_json(runs[name].summary)["scores"]["accuracy"]["all"] for name in ("right", "random"))
+    right, random = (read(runs[name].summary)["scores"]["accuracy"]["all"] for name in ("right", "random"))
     assert right > 90
     assert random < 40
-    assert "scores" not in read_json(runs["absent"].summary)
+    assert "scores" not in read(runs["absent"].summary)
 
 
 def test_the_run_folder_is_complete_and_describes_itself(blob_split, blobs, tmp_path):
     run = run_discover(blob_split, make_truth(blobs[2]), blob_settings(), tmp_path / "run")
-    summary = read_json(run.summary)
+    summary = read(run.summary)
     assert summary["scores"]["protocol"].startswith("transductive")
     n_sorted = summary["n_unlabelled_known"] + summary["n_unlabelled_new"] + summary["n_unsure"]
     assert n_sorted == summary["n_unlabelled"] == 180
     # What was made of the features, not what was asked for: these have one size and 16 directions.
     assert (summary["n_sizes"], summary["whitened_features"]) == (1, 16)
-    assert read_json(run.environment)["split_hash"] == blob_split.fingerprint
+    assert read(run.environment)["split_hash"] == blob_split.fingerprint
     assert pd.read_parquet(run.manifest)["label_given"].notna().sum() == 60
     assert not run.checkpoint.exists()
     assert len(run.read_metrics()) == 5
@@ -106,7 +110,7 @@ def test_evaluate_agrees_with_the_summary(blob_split, blobs, tmp_path):
     table.to_csv(tmp_path / "truth.csv", index=False)
     found = evaluate(run, tmp_path / "truth.csv")
     trust = found.pop("confidence")
-    assert found == read_json(run.summary)["scores"]
+    assert found == read(run.summary)["scores"]
     assert (trust["n_known"], trust["n_new"]) == (60, 120)
     assert trust["novelty_auroc"] > 0.95
 
@@ -273,8 +277,11 @@ def test_a_model_of_features_refuses_images_and_other_features(blob_split, tmp_p
 
 def test_a_newer_model_format_is_refused(blob_split, tmp_path):
     run = run_discover(blob_split, None, blob_settings(method="kmeans", loss={}), tmp_path / "run")
-    facts = read_json(run.model / "config.json")
-    (run.model / "config.json").write_text(json.dumps(facts | {"format": 99}))
+    facts = read(run.model / "config.json")
+    (run.model / "config.json").write_text(json.dumps(facts | {"format": 99, "brand_new": 1}))
+    with pytest.raises(DataError, match=r"config\.json is damaged"):
+        predict(run, blob_split)
+    (run.path / "digests.json").unlink()
     with pytest.raises(DataError, match="newer nngcd"):
         predict(run, blob_split)
 
@@ -288,16 +295,18 @@ def test_an_older_run_with_a_setting_that_is_gone_is_resumed_and_loaded(blob_spl
     whole = to_values(settings)
     older = resolve(whole | {"loss": whole["loss"] | {"temperature": 0.1}})
     discover(prepare(blob_split, older), None, run, cache=None, progress=Progress())
-    facts = read_json(run.model / "config.json")
+    facts = read(run.model / "config.json")
     facts["loss"]["temperature"] = 0.1
+    (run.path / "digests.json").unlink()
     (run.model / "config.json").write_text(json.dumps(facts))
     assert predict(run, blob_split)["category"].nunique() == 6
 
 
 def test_a_model_saved_before_the_final_norm_could_be_trained_is_loaded(blob_split, tmp_path):
     run = run_discover(blob_split, None, blob_settings(method="kmeans", loss={}), tmp_path / "run")
-    facts = read_json(run.model / "config.json")
+    facts = read(run.model / "config.json")
     del facts["tail_norm"]
+    (run.path / "digests.json").unlink()
     (run.model / "config.json").write_text(json.dumps(facts | {"format": 2}))
     model, _ = Model.load(run.model)
     assert not model.blueprint.tail_norm
@@ -320,7 +329,7 @@ def test_the_time_of_a_resumed_run_counts_its_earlier_epochs(blob_split, tmp_pat
     run = RunFolder.create(tmp_path / "run")
     run.append_metrics({"epoch": 0, "seconds": 5000.0})
     discover(prepare(blob_split, blob_settings()), None, run, cache=None, progress=Progress())
-    assert 5000 < read_json(run.summary)["seconds"] < 5600
+    assert 5000 < read(run.summary)["seconds"] < 5600
 
 
 def test_training_never_sees_the_labels_that_are_held_back(blob_split, monkeypatch):

@@ -13,9 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nngcd.core import digests, run_schemas
 from nngcd.core.config import build, to_values
-from nngcd.core.errors import ConfigError, DataError
-from nngcd.core.files import read_json, write_json
+from nngcd.core.errors import ConfigError
+from nngcd.core.files import write_json
+from nngcd.core.reading import read_json
 from nngcd.metrics.calibration import best_temperature
 
 FILE = "confidence.json"
@@ -122,12 +124,9 @@ class Confidence:
         Raises:
             DataError: the file is damaged.
         """
-        if not (folder / FILE).is_file():
+        if digests.was_never_written(folder / FILE):
             return cls()
-        try:
-            return build(cls, read_json(folder / FILE))
-        except (ConfigError, TypeError) as error:
-            raise DataError(f"{folder / FILE} is damaged ({error}). Restore it from a copy or fit again.") from error
+        return build(cls, read_json(folder / FILE, run_schemas.Confidence))
 
 
 def check_unsure(share: float) -> None:

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from nngcd.backbones.attention import check_has_attention, class_token_attention
 from nngcd.core.components import component_names, find_component
-from nngcd.core.config import read_yaml
 from nngcd.core.errors import ConfigError, DataError, UserError, did_you_mean
-from nngcd.core.files import read_json, read_table, read_tensors, write_bytes
+from nngcd.core.files import write_bytes
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_reading import read_categories, read_config, read_environment, read_features, read_results
 from nngcd.core.seeds import numpy_generator
 from nngcd.datasets.split import Split
 from nngcd.evaluation import open_data
@@ -97,7 +97,7 @@ def draw_figures(runs: Sequence[RunFolder], out: Path, wishes: Wishes, progress:
 def _subjects(runs: Sequence[RunFolder], classes: tuple[str, ...]) -> list[RunSubject]:
     for run in runs:
         run.check_complete()
-    if len({read_json(run.environment)["split_hash"] for run in runs}) > 1:
+    if len({read_environment(run)["split_hash"] for run in runs}) > 1:
         raise DataError("the runs are of different images or labels; only runs of one data set are drawn side by side.")
     methods = [str(run.read_summary()["method"]) for run in runs]
     is_clear = len(set(methods)) == len(methods)
@@ -132,7 +132,7 @@ class RunSubject:
     @cached_property
     def facts(self) -> str:
         """Method, preset, effort, backbone, data, seed, K, images and scores in one line."""
-        summary, settings = self.run.read_summary(), read_yaml(self.run.config)
+        summary, settings = self.run.read_summary(), read_config(self.run)
         parts = [f"{name} {summary[name]}" for name in ("method", "preset", "effort", "backbone")]
         if settings.get("weights"):
             parts[-1] += f" with the weights {Path(str(settings['weights'])).name}"
@@ -148,11 +148,11 @@ class RunSubject:
     @cached_property
     def grouping(self) -> Grouping:
         """The true classes where they are known, otherwise the found ones."""
-        results = read_table(self.run.results)
+        results = read_results(self.run)
         true_name = self.data.opened[1]
         # Not the labels that were given: an old class may have no labelled image.
-        categories = read_json(self.run.model / "categories.json")
-        old = sorted(categories["categories"][: categories["n_known"]])
+        categories, n_known = read_categories(self.run.model)
+        old = sorted(categories[:n_known])
         name = np.asarray(results["category"] if true_name is None else true_name, dtype=object)
         names = [*old, *sorted(set(name) - set(old))]
         number = {name: index for index, name in enumerate(names)}
@@ -162,7 +162,8 @@ class RunSubject:
     @cached_property
     def features_nd(self) -> NDArray[np.float32]:
         """The learned feature of each image."""
-        features_nd: NDArray[np.float32] = read_tensors(self.run.features)[0]["features_nd"].float().numpy()
+        n_images = len(read_results(self.run))
+        features_nd: NDArray[np.float32] = read_features(self.run, n_images).float().numpy()
         return features_nd
 
     @cached_property

@@ -9,9 +9,9 @@ import numpy as np
 
 from nngcd.choosing_k import estimated_k
 from nngcd.clustering.estimate_k import KEstimate, Method
-from nngcd.core.files import read_table, read_tensors
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_reading import read_features, read_manifest
 from nngcd.datasets.split import Split
 from nngcd.job import centre_view_features, kept_views, prepare
 from nngcd.settings import Settings
@@ -40,8 +40,8 @@ def estimate_of_run(run: RunFolder, settings: Settings, *, method: Method, progr
         DataError: the run is not finished.
     """
     run.check_complete()
-    features_nd = read_tensors(run.features)[0]["features_nd"].float()
-    given = read_table(run.manifest)["label_given"].astype("category")
+    given = read_manifest(run)["label_given"].astype("category")
+    features_nd = read_features(run, len(given)).float()
     labels = given.cat.codes.to_numpy().astype(np.int64)
     return estimated_k(
         features_nd, labels, k_range=settings.k_range, seed=settings.seed, method=method, progress=progress

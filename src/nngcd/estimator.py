@@ -14,11 +14,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from nngcd.confidence import Confidence
+from nngcd.core import digests
 from nngcd.core.device import choose_device
 from nngcd.core.errors import ConfigError, DataError, UserError, warn
-from nngcd.core.files import read_table
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_reading import read_results
 from nngcd.datasets import open_dataset, open_images
 from nngcd.datasets.arrays import from_arrays, plain_array
 from nngcd.datasets.split import Split
@@ -29,6 +30,7 @@ from nngcd.report import MAX_IMAGES, findings_from_fit, write_report
 from nngcd.results import category_table, results_of
 from nngcd.review.reviewed import reviewed_results
 from nngcd.review.session import EditBlock
+from nngcd.run_files import MODEL_FILES
 from nngcd.settings import resolve, to_values
 from nngcd.training.model import Model
 
@@ -193,8 +195,11 @@ class CategoryDiscovery(TransformerMixin, ClusterMixin, BaseEstimator):  # type:
     def save(self, folder: str | Path) -> None:
         """Write the fitted model (safetensors and JSON, no pickle) into a folder."""
         check_is_fitted(self, "model_")
-        self.model_.save(Path(folder), list(self.classes_))
-        self.confidence_.save(Path(folder))
+        folder = Path(folder)
+        digests.forget(folder)
+        self.model_.save(folder, list(self.classes_))
+        self.confidence_.save(folder)
+        digests.record(folder, MODEL_FILES)
 
     @classmethod
     def load(cls, folder: str | Path) -> CategoryDiscovery:
@@ -223,7 +228,7 @@ class CategoryDiscovery(TransformerMixin, ClusterMixin, BaseEstimator):  # type:
         if run:
             estimator.run_ = run
             # Not from `result_`: edits make categories that `classes_` and the model do not have.
-            found = read_table(run.results)["category"]
+            found = read_results(run)["category"]
             estimator.labels_ = pd.Index(estimator.classes_).get_indexer(found).astype(np.int64)
             estimator._show_review(run)
         return estimator

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nngcd.core.config import build, read_yaml
+from nngcd.core.config import build
 from nngcd.core.errors import DataError
-from nngcd.core.files import read_json, read_table
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_reading import read_config, read_environment, read_results
 from nngcd.datasets import open_dataset
 from nngcd.datasets.counts import Part
 from nngcd.datasets.image_files import Progress as ReadProgress
@@ -79,7 +79,7 @@ def _finished(run: RunFolder) -> pd.DataFrame:
     # Scoring reads the results and nothing that is written after them, so it does not ask for the summary.
     if not run.results.is_file():
         raise run.not_finished()
-    return read_table(run.results)
+    return read_results(run)
 
 
 def _scores(
@@ -143,8 +143,8 @@ def open_data(run: RunFolder) -> tuple[Split, NDArray[np.object_] | None]:
 
 def _open_unchanged(run: RunFolder) -> tuple[Split, Truth | None]:
     split, truth = _open(run, part="train")
-    if split.fingerprint != read_json(run.environment)["split_hash"]:
-        data = read_yaml(run.config)["data"]
+    if split.fingerprint != read_environment(run)["split_hash"]:
+        data = read_config(run)["data"]
         raise DataError(f"the images or labels of {data} have changed since the run; its results do not fit them.")
     return split, truth
 
@@ -153,21 +153,21 @@ def _names_from_dataset(run: RunFolder, results: pd.DataFrame) -> tuple[pd.Serie
     _, truth = _open_unchanged(run)
     if truth is None:
         raise DataError(
-            f"the true labels of {read_yaml(run.config)['data']} are not known. "
+            f"the true labels of {read_config(run)['data']} are not known. "
             f"Give them as a table: nngcd evaluate {run.path} --truth TRUE_LABELS.csv (columns file_name,label)"
         )
     return pd.Series(_true_names(truth), index=results.index), _old_names(truth)
 
 
 def _open(run: RunFolder, *, part: Part, on_progress: ReadProgress | None = None) -> tuple[Split, Truth | None]:
-    settings, reading = read_yaml(run.config), _reading(run)
+    settings, reading = read_config(run), _reading(run)
     return open_dataset(
-        settings["data"], dataset=settings["dataset"], reading=reading, part=part, on_progress=on_progress
+        settings["data"], dataset=settings.get("dataset"), reading=reading, part=part, on_progress=on_progress
     )
 
 
 def _reading(run: RunFolder) -> ReadingConfig:
-    return build(ReadingConfig, read_yaml(run.config).get("reading", {}))
+    return build(ReadingConfig, read_config(run).get("reading", {}))
 
 
 def _true_names(truth: Truth) -> NDArray[np.object_]:

@@ -15,10 +15,11 @@ from nngcd import run_files
 from nngcd.choosing_k import estimated_k
 from nngcd.clustering.estimate_k import KEstimate
 from nngcd.confidence import calibrate
-from nngcd.core import processes
+from nngcd.core import digests, processes
 from nngcd.core.device import choose_workers
 from nngcd.core.memory import forget_peak
 from nngcd.core.progress import Progress
+from nngcd.core.reading import damaged_file
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.seeds import derive
 from nngcd.datasets.split import Split, Truth
@@ -106,7 +107,7 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
         job.start.load_method(model.method)
     if model.method.trains:
         source, learner = _source(job, bank, model.method), _learner(model, settings)
-        if learner.resting_epochs > (epochs_done(run.checkpoint) if run else 0):
+        if learner.resting_epochs > (epochs_done(run.checkpoint, settings.training.epochs) if run else 0):
             assert bank is not None, "Settings refuses resting epochs with views that are drawn online"
             rested = rested_views(job.backbone, bank, len(split), progress)
             source = RestingFirst(_source(job, rested, model.method), source, learner.resting_epochs)
@@ -135,6 +136,9 @@ def number_of_categories(
     if job.k is not None:
         return job.k, None
     estimate = run_files.read_estimate(run) if run and run.k.is_file() else None
+    if run and estimate and not job.given.n_old <= estimate.k <= len(job.given):
+        reason = f"k = {estimate.k}; {job.given.n_old} categories are labelled, and there are {len(job.given)} images"
+        raise damaged_file(run.k, reason, "Remove it: the number is then estimated again")
     if estimate is None:
         features_nd, settings = centre_view_features(job, bank, progress), job.settings
         # With all labels: one number gives none of them away, and with a fifth less it is a good deal less certain.
@@ -145,6 +149,7 @@ def number_of_categories(
         estimate = cast(KEstimate, processes.from_first(estimate))
         if run and processes.is_first():
             run_files.write_estimate(run.path, estimate)
+            digests.record(run.path, ["k.json"])
     return estimate.k, estimate
 
 

@@ -11,11 +11,12 @@ import torch
 
 from nngcd.confidence import Confidence
 from nngcd.core.components import find_component
-from nngcd.core.config import build, read_yaml
+from nngcd.core.config import build
 from nngcd.core.device import choose_device, choose_workers
 from nngcd.core.errors import DataError
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_reading import read_config
 from nngcd.datasets import locate, open_images
 from nngcd.datasets.image_files import ImageFiles, check_files
 from nngcd.datasets.image_files import Progress as ReadProgress
@@ -199,7 +200,7 @@ def stream(
 def reading_of(run: RunFolder) -> ReadingConfig:
     """Return how the pixels of a run's images were read; what it says about their labels does not hold for others."""
     pixels = ("max_pixels", "grey16")
-    there = read_yaml(run.config).get("reading", {})
+    there = read_config(run).get("reading", {})
     return build(ReadingConfig, {name: there[name] for name in pixels if name in there})
 
 

@@ -11,16 +11,26 @@ from numpy.typing import NDArray
 
 from nngcd import settings as settings_module
 from nngcd.clustering.estimate_k import KEstimate
+from nngcd.core import config, digests
 from nngcd.core.environment import environment, now
 from nngcd.core.errors import DataError
-from nngcd.core.files import read_json, read_table, write_json, write_table, write_tensors, write_text, write_yaml
+from nngcd.core.files import json_text, write_json, write_table, write_tensors, write_text, write_yaml
 from nngcd.core.memory import peak_gb
+from nngcd.core.reading import read_json
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_reading import FEATURES, read_environment, read_results, read_split
+from nngcd.core.run_schemas import Estimate
 from nngcd.datasets.holding_back import n_unchecked, why_nothing
 from nngcd.datasets.split import Split, Truth
 from nngcd.figures.k_curve import k_curve
 from nngcd.results import Fitted, Scored, category_table, describe, held_back_facts, results_of, score
 from nngcd.settings import Settings
+
+INPUTS = ("data/manifest.parquet", "data/split.csv", "problems.csv", "environment.json")
+MODEL_FILES = ("config.json", "preprocessor.json", "categories.json", "confidence.json")
+OUTPUTS = ("results.parquet", "results.csv", "categories.csv", "metrics.jsonl",
+           *(f"model/{name}" for name in MODEL_FILES))  # fmt: skip
+"""Files whose digests are written down; the safetensors files hold their own."""
 
 
 def write_inputs(run: RunFolder, split: Split, is_held_back: NDArray[np.bool_], settings: Settings) -> None:
@@ -31,30 +41,34 @@ def write_inputs(run: RunFolder, split: Split, is_held_back: NDArray[np.bool_], 
     """
     if run.environment.is_file():
         _check_unchanged(run, split, is_held_back)
-    write_yaml(run.config, settings_module.to_values(settings))
+    before = read_environment(run) if run.environment.is_file() else None
+    digests.forget(run.path, but=("k.json",))
+    values = settings_module.to_values(settings)
+    write_yaml(run.config, values)
     names = np.array([*split.class_names, None], dtype=object)
     manifest = split.table.assign(label_given=pd.Series(names[split.labels], dtype="string"))
     write_table(run.manifest, manifest)
     write_table(run.split, manifest[["image_id", "file_name", "label_given"]].assign(held_back=is_held_back))
     columns = [field.name for field in dataclasses.fields(split.problems[0])] if split.problems else ["file_name"]
     write_table(run.problems, pd.DataFrame([dataclasses.asdict(p) for p in split.problems], columns=columns))
-    if run.environment.is_file():
-        before = read_json(run.environment)
+    if before is not None:
         write_json(run.environment, before | {"resumed": [*before.get("resumed", []), now()]})
     else:
         write_json(run.environment, environment() | {"split_hash": split.fingerprint})
+    digests.record(run.path, INPUTS, {run.config.name: digests.settings_digest(config.flatten(values))})
 
 
 def _check_unchanged(run: RunFolder, split: Split, is_held_back: NDArray[np.bool_]) -> None:
     """Raise `DataError` when a run that is to be resumed was begun on other data, saying what has changed."""
-    before = read_json(run.environment)["split_hash"]
+    before = read_environment(run)["split_hash"]
     if before != split.fingerprint:
         changes = _changes(run, split)
         raise DataError(
             f"T10: cannot resume {run.path}: its images or labels have changed since it was started "
             f"({changes}split hash {before[:8]}, now {split.fingerprint[:8]}). Start a new run."
         )
-    was_held_back = _split_file(run).get("held_back", pd.Series(False, range(len(split)))).to_numpy(dtype=bool)
+    table = read_split(run)
+    was_held_back = (table["held_back"] == "True").to_numpy() if "held_back" in table.columns else np.zeros(len(split))
     if not np.array_equal(was_held_back, is_held_back):
         raise DataError(
             f"T10: cannot resume {run.path}: it held back {was_held_back.sum()} labels, and now {is_held_back.sum()} "
@@ -66,23 +80,14 @@ def _changes(run: RunFolder, split: Split) -> str:
     """Return how many images and labels are different, as the beginning of a list in brackets."""
     names = np.array([*split.class_names, None], dtype=object)
     now_ = dict(zip(split.table["file_name"], names[split.labels], strict=True))
-    table = _split_file(run)
-    then = dict(zip(table["file_name"], table["label_given"].astype(object).where(table["label_given"].notna(), None),
-                    strict=True))  # fmt: skip
+    table = read_split(run)
+    then = dict(zip(table["file_name"], [name or None for name in table["label_given"]], strict=True))
     counts = {
         "images added": len(now_.keys() - then.keys()),
         "images gone": len(then.keys() - now_.keys()),
         "labels changed": sum(then[name] != now_[name] for name in then.keys() & now_.keys()),
     }
     return "".join(f"{n:,} {what}, " for what, n in counts.items() if n)
-
-
-def _split_file(run: RunFolder) -> pd.DataFrame:
-    try:
-        return pd.read_csv(run.split, dtype={"file_name": str, "label_given": str}, keep_default_na=False,
-                           na_values={"label_given": [""]})  # fmt: skip
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot resume {run.path}: {run.split} cannot be read ({error}). Start a new run.") from error
 
 
 def write_estimate(folder: Path, estimate: KEstimate) -> None:
@@ -93,11 +98,8 @@ def write_estimate(folder: Path, estimate: KEstimate) -> None:
 
 def read_estimate(run: RunFolder) -> KEstimate:
     """Return how the number of categories was found when the run was begun."""
-    facts = read_json(run.k)
-    try:
-        return KEstimate(**{**facts, "curve": tuple((int(k), float(score)) for k, score in facts["curve"])})
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{run.k} is damaged ({error}). Remove it: the number is then estimated again.") from error
+    facts = read_json(run.k, Estimate, way_out="Remove it: the number is then estimated again")
+    return KEstimate(**{**facts, "curve": tuple((k, float(score)) for k, score in facts["curve"])})
 
 
 def write_outputs(run: RunFolder, split: Split, fitted: Fitted) -> None:
@@ -107,9 +109,12 @@ def write_outputs(run: RunFolder, split: Split, fitted: Fitted) -> None:
     write_table(run.results, results)
     write_table(run.results_csv, results)
     write_table(run.categories, category_table(results, split, categories))
-    write_tensors(run.features, {"features_nd": fitted.features_nd.half()})
+    half_nd = fitted.features_nd.half()
+    # Features that a user brings may be too large for half precision.
+    write_tensors(run.features, {FEATURES: half_nd if half_nd.isfinite().all() else fitted.features_nd})
     fitted.model.save(run.model, categories)
     fitted.confidence.save(run.model)
+    digests.record(run.path, OUTPUTS)
 
 
 def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
@@ -141,7 +146,7 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
             name: getattr(estimate, name) for name in ("low", "high", "method", "confidence", "reason", "is_at_edge")
         },
         "split_hash": split.fingerprint,
-        **describe(split, read_table(run.results)),
+        **describe(split, read_results(run)),
         "held_back": held_back_facts(scores_nk, split.labels, is_held_back, fitted.confidence),
         "not_calibrated": None if is_held_back.any() else why_nothing(split, share=settings.hold_back),
         "n_unchecked_categories": n_unchecked(split, is_held_back),
@@ -154,4 +159,6 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
         cluster = scores_nk.argmax(-1).numpy()[scored]
         part: Scored = "hidden" if reading.hide_classes else "train"
         summary["scores"] = score(truth.classes[scored], cluster, truth.is_old[scored], part=part, draw=reading.draw)
+    # Its digest first: the summary is the last file of a run.
+    digests.record(run.path, known={run.summary.name: digests.digest_of(json_text(summary).encode())})
     write_json(run.summary, summary)

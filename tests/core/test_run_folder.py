@@ -8,7 +8,7 @@ import pytest
 
 from nngcd.core.errors import DataError, NoSuchDataError, ResourceError
 from nngcd.core.files import write_json
-from nngcd.core.run_folder import IN_EVERY_SUMMARY, RunFolder
+from nngcd.core.run_folder import RunFolder
 
 
 def test_an_existing_folder_is_never_overwritten(tmp_path):
@@ -66,33 +66,37 @@ def test_a_damaged_line_of_metrics_is_named(tmp_path, line):
     with run.metrics.open("ab") as file:
         file.write(line.encode(errors="surrogateescape") + b"\n")
     run.append_metrics({"epoch": 2})
-    with pytest.raises(DataError, match=r"metrics\.jsonl is damaged in line 2\. Delete that line"):
+    with pytest.raises(DataError, match=r"R03: .*metrics\.jsonl is damaged \(line 2: .*\)\. Delete this file"):
         run.read_metrics()
 
 
 def summary_with(**values):
     accuracy = {"all": 0.5, "old": 0.5, "new": 0.5}
-    scores = {"accuracy": accuracy, "nmi": 0.5, "n_scored": 3, "protocol": "v2"}
-    return dict.fromkeys(IN_EVERY_SUMMARY, 1) | {"scores": scores} | values
+    scores = {"accuracy": accuracy, "nmi": 0.5, "ari": 0.5, "n_scored": 3, "protocol": "v2"}
+    names = dict.fromkeys(("method", "preset", "effort", "backbone", "split_hash"), "x")
+    numbers = dict.fromkeys(("seed", "k", "n_images", "n_labelled", "seconds"), 1)
+    return names | numbers | {"scores": scores} | values
 
 
 @pytest.mark.parametrize(
-    ("summary", "lacking"),
+    ("summary", "reason"),
     [
-        ([], "names"),
-        (3, "names"),
-        ({"method": "kmeans"}, "'preset'"),
-        (summary_with(scores=None), "names"),
-        (summary_with(scores={}), "'accuracy'"),
-        (summary_with(scores=summary_with()["scores"] | {"accuracy": {"all": 0.5}}), "'old'"),
+        ([], "Input should be an object"),
+        (3, "Input should be an object"),
+        ({"method": "kmeans"}, "it lacks 'preset'"),
+        (summary_with(scores=None), "scores = None: Input should be an object"),
+        (summary_with(scores={}), "it lacks 'scores.accuracy'"),
+        (summary_with(scores=summary_with()["scores"] | {"accuracy": {"all": 0.5}}), "it lacks 'scores.accuracy.old'"),
+        (summary_with(k="7"), "k: Input should be a valid integer"),
+        (summary_with(seconds=-1), "seconds = -1"),
     ],
 )
-def test_a_summary_that_lacks_what_every_run_writes_is_damaged(tmp_path, summary, lacking):
+def test_a_summary_that_lacks_what_every_run_writes_is_damaged(tmp_path, summary, reason):
     run = RunFolder.create(tmp_path / "run")
     write_json(run.summary, summary_with())
     assert run.read_summary() == summary_with()
     write_json(run.summary, summary)
-    with pytest.raises(DataError, match=rf"summary\.json is damaged \(it lacks {lacking}\)"):
+    with pytest.raises(DataError, match=rf"summary\.json is damaged \({reason}"):
         run.read_summary()
 
 

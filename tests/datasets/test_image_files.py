@@ -37,6 +37,15 @@ def test_image_files_open_and_hash(tmp_path, save_image):
     assert images.fingerprint(0) == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def test_only_the_content_that_was_hashed_is_opened(tmp_path, save_image):
+    path = save_image(tmp_path / "a.png")
+    images = keep_readable(tmp_path, ["a.png"]).images
+    assert images.open(0).size == (6, 8)
+    save_image(path)
+    with pytest.raises(DataError, match=r"D04: '.*a\.png' changed while the run was reading it"):
+        images.open(0)
+
+
 def test_good_files_are_kept_and_bad_ones_listed(tmp_path, save_image):
     names = [f"{index}.png" for index in range(20)]
     for name in names:

@@ -12,7 +12,7 @@ from nngcd.review.session import Review
 def test_a_line_says_when_who_what_and_what_was_before(run):
     Review(run, user="ana").rename("new-001", "Tawny owl \N{OWL}")
     (line,) = lines(run)
-    assert list(line) == ["t", "user", "op", "args", "before"]
+    assert list(line) == ["t", "user", "op", "args", "before", "sha256"]
     assert (line["user"], line["op"]) == ("ana", "rename")
     assert line["args"] == {"category": "new-001", "name": "Tawny owl \N{OWL}"}
     assert line["before"]["categories"]["new-001"]["name"] == "new-001"
@@ -62,12 +62,20 @@ def test_a_damaged_line_in_the_middle_is_named(run, damage):
         Review(run)
 
 
+def test_a_line_that_is_not_what_was_written_is_named(run):
+    Review(run).rename("new-001", "Tawny")
+    run.edits.write_text(run.edits.read_text().replace("Tawny", "Tawnx"))
+    with pytest.raises(DataError, match=r"R03: line 1 of .*edits\.jsonl is damaged"):
+        Review(run)
+
+
 def test_a_log_of_another_run_is_refused(run):
     Review(run).rename("new-001", "Tawny")
-    run.edits.write_text(run.edits.read_text().replace("new-001", "new-999"))
-    with pytest.raises(DataError, match="does not belong"):
+    (line,) = lines(run)
+    del line["sha256"]  # as older versions wrote it
+    run.edits.write_text(json.dumps(line).replace("new-001", "new-999") + "\n")
+    with pytest.raises(DataError, match=r"R03: .* does not belong"):
         Review(run)
-    line = json.loads(run.edits.read_text())
     run.edits.write_text(json.dumps({**line, "op": "undo", "args": {}}) + "\n")
     with pytest.raises(DataError, match="does not belong"):
         Review(run)

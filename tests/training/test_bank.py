@@ -308,6 +308,37 @@ def test_a_damaged_file_is_computed_again(backbone, pictures, tmp_path):
     assert torch.equal(first, everything(again))
 
 
+@pytest.mark.parametrize("damage", ["zeroed", "one bit", "older"])
+def test_a_file_of_the_right_shape_with_other_numbers_is_computed_again(backbone, pictures, tmp_path, damage):
+    first = everything(make(backbone, pictures, tmp_path)[0]).clone()
+    path = sorted(tmp_path.rglob("*.npy"))[0]
+    whole = path.read_bytes()
+    content = bytearray(whole)
+    if damage == "zeroed":  # a quarter of it, as a power failure leaves it
+        content[len(content) // 2 : len(content) * 3 // 4] = bytes(len(content) * 3 // 4 - len(content) // 2)
+    elif damage == "one bit":
+        content[len(content) // 2] ^= 0x40
+    else:  # as versions without a digest wrote it
+        content = content[:-32]
+    path.write_bytes(content)
+    again, n_computed = make(backbone, pictures, tmp_path)
+    assert n_computed == N_IMAGES
+    assert torch.equal(first, everything(again))
+    assert path.read_bytes() == whole
+
+
+def test_an_image_that_changes_after_it_was_hashed_does_not_enter_the_cache(backbone, image_folder, tmp_path):
+    split, _ = open_dataset(str(image_folder))
+    path = image_folder / split.table["file_name"][3]
+    first = path.read_bytes()
+    path.write_bytes((image_folder / split.table["file_name"][7]).read_bytes())
+    with pytest.raises(DataError, match=r"D04: '.*' changed while the run was reading it\. Run the same command again"):
+        make(backbone, split, tmp_path / "cache")
+    path.write_bytes(first)
+    bank, _ = make(backbone, split, tmp_path / "cache")
+    assert torch.equal(everything(bank), everything(make(backbone, split, None)[0]))
+
+
 def test_a_bank_that_is_too_large_is_refused_before_anything_is_computed(backbone, pictures, tmp_path, monkeypatch):
     with pytest.raises(ResourceError, match=r"20 images x 3 views, 0\.1 MB\) takes more than the 0\.0001 GB.*--bank"):
         make(backbone, pictures, tmp_path, limit_gb=1e-4)

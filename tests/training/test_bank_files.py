@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nngcd.training.bank_files import ViewKeys, find_views, view_file, write_keys
+from nngcd.training.bank_files import ViewKeys, find_views, seal, view_file, write_keys
 
 SHAPE = (2,)
 
@@ -16,7 +16,9 @@ def keep(folder, view, *names, rows=None, dtype=np.float16):
     """Write a file of one view, whose row i is i everywhere."""
     key_m = keys(*names)
     n_rows = len(names) if rows is None else rows
-    np.save(folder / view_file(key_m, view), np.arange(n_rows, dtype=dtype)[:, None].repeat(2, 1))
+    path = folder / view_file(key_m, view)
+    np.save(path, np.arange(n_rows, dtype=dtype)[:, None].repeat(2, 1))
+    seal(path, path.name)
     write_keys(folder, key_m)
 
 
@@ -55,26 +57,54 @@ def test_a_centre_view_is_no_random_one(tmp_path):
     assert (found.file_nv == -1).all()
 
 
-@pytest.mark.parametrize(
-    "broken", [{"rows": 1}, {"dtype": np.float32}, "cut", "no list", "another list", "empty list", "a folder", "gone"]
-)
-def test_what_is_damaged_counts_as_missing(tmp_path, broken):
-    keep(tmp_path, 0, "a", "b", **(broken if isinstance(broken, dict) else {}))
+@pytest.mark.parametrize("rows", [{"rows": 1}, {"dtype": np.float32}], ids=str)
+def test_a_file_of_another_shape_counts_as_missing(tmp_path, rows):
+    keep(tmp_path, 0, "a", "b", **rows)
+    assert (find_views(tmp_path, wanted("a", "b"), 1, SHAPE).file_nv == -1).all()
+
+
+def a_folder(listed):
+    listed.unlink()
+    listed.mkdir()
+
+
+DAMAGE_TO_A_FILE = {
+    "cut": lambda content: content[:-3],
+    "zeroed": lambda content: content[:-34] + bytes(2) + content[-32:],
+    "no seal": lambda content: content[:-32],
+    "another's seal": lambda content: content[:-32] + bytes(32),
+}
+DAMAGE_TO_A_LIST = {
+    "gone": lambda listed: listed.unlink(),
+    "another": lambda listed: listed.write_bytes(b"b\na"),
+    "empty": lambda listed: listed.write_bytes(b""),
+    "a folder": a_folder,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE_TO_A_FILE)
+def test_a_damaged_file_counts_as_missing(tmp_path, damage):
+    keep(tmp_path, 0, "a", "b")
     path = tmp_path / view_file(keys("a", "b"), 0)
+    path.write_bytes(DAMAGE_TO_A_FILE[damage](path.read_bytes()))
+    assert (find_views(tmp_path, wanted("a", "b"), 1, SHAPE).file_nv == -1).all()
+
+
+def test_a_file_in_the_place_of_another_counts_as_missing(tmp_path):
+    keep(tmp_path, 0, "a", "b")
+    keep(tmp_path, 0, "c", "d")
+    path = tmp_path / view_file(keys("a", "b"), 0)
+    path.write_bytes((tmp_path / view_file(keys("c", "d"), 0)).read_bytes())
+    assert (find_views(tmp_path, wanted("a", "b"), 1, SHAPE).file_nv == -1).all()
+    path.unlink()
+    assert (find_views(tmp_path, wanted("a", "b"), 1, SHAPE).file_nv == -1).all()
+
+
+@pytest.mark.parametrize("damage", DAMAGE_TO_A_LIST)
+def test_files_whose_list_is_damaged_count_as_missing(tmp_path, damage):
+    keep(tmp_path, 0, "a", "b")
     (listed,) = tmp_path.glob("*.keys")
-    if broken == "cut":
-        path.write_bytes(path.read_bytes()[:-3])
-    elif broken == "no list":
-        listed.unlink()
-    elif broken == "another list":
-        listed.write_bytes(b"b\na")
-    elif broken == "empty list":
-        listed.write_bytes(b"")
-    elif broken == "a folder":
-        listed.unlink()
-        listed.mkdir()
-    elif broken == "gone":
-        path.unlink()
+    DAMAGE_TO_A_LIST[damage](listed)
     assert (find_views(tmp_path, wanted("a", "b"), 1, SHAPE).file_nv == -1).all()
 
 

@@ -13,6 +13,7 @@ from nngcd.core import config
 from nngcd.core.components import find_component
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.run_folder import RunFolder, is_empty
+from nngcd.core.run_reading import read_config
 from nngcd.settings import Settings, flat_settings, resolve
 
 
@@ -175,7 +176,7 @@ def _check_folder(cell: Cell, out: Path) -> None:
     if not cell.begun.config.is_file():
         return
     try:
-        there = flat_settings(resolve(config.read_yaml(cell.begun.config)))
+        there = flat_settings(resolve(read_config(cell.begun)))
     except ConfigError as error:
         raise damaged(cell, error) from error
     asked = flat_settings(cell.settings)

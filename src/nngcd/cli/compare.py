@@ -25,8 +25,8 @@ def compare(
     """
     from nngcd.bench.comparison import HEAD, gain_sentences, paired_differences, rows_of
     from nngcd.bench.tables import Format, as_table
-    from nngcd.core.config import read_yaml
     from nngcd.core.run_folder import RunFolder
+    from nngcd.core.run_reading import read_config
     from nngcd.settings import flat_settings, resolve
 
     if form not in get_args(Format):
@@ -35,7 +35,7 @@ def compare(
     for run in folders:
         run.check_complete()
     summaries = [run.read_summary() for run in folders]
-    rows = rows_of(summaries, [flat_settings(resolve(read_yaml(run.config))) for run in folders])
+    rows = rows_of(summaries, [flat_settings(resolve(read_config(run))) for run in folders])
     differences = paired_differences(rows)
     if json:
         table = [{"name": row.name, "seconds": row.seconds, "scores": row.scores} for row in rows]

@@ -1,34 +1,74 @@
-"""`nngcd doctor`: what this machine has, for bug reports."""
+"""`nngcd doctor`: what this machine has, for bug reports, and whether a run or a cache is damaged."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from nngcd.cli import options
 from nngcd.cli.display import say, say_json
-from nngcd.core.errors import UserError
+from nngcd.core.errors import ConfigError, DataError, UserError
+
+if TYPE_CHECKING:
+    from nngcd.soundness import Verdict
+
+RUN_HELP = "A run folder to verify: every file against its digest, and the cache beside the folder."
+CACHE_HELP = "A cache folder to verify."
 
 
-def doctor(json: options.Json = False) -> None:
-    """Print versions, devices and disk, and whether the default backbone works.
+def doctor(
+    run: Annotated[Path | None, typer.Argument(metavar="RUN", help=RUN_HELP)] = None,
+    cache: Annotated[Path | None, typer.Option(metavar="FOLDER", help=CACHE_HELP)] = None,
+    json: options.Json = False,
+) -> None:
+    """Print versions, devices and disk, and whether the default backbone works; or verify a run and its cache.
 
-    Example:  nngcd doctor --json > bug-report.json
+    Example:  nngcd doctor runs/first
     """
+    if run is None and cache is None:
+        _show_machine(is_json=json)
+        return
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
-    from nngcd.core.components import component_names
-    from nngcd.core.environment import machine, versions
+    from nngcd.core.run_folder import RunFolder
+    from nngcd.soundness import check_cache, check_run
 
-    facts = {
-        "versions": versions(),
-        "machine": machine(),
-        "disk_free_gb": round(shutil.disk_usage(Path.cwd()).free / 1e9, 1),
-        "methods": list(component_names("nngcd.methods", "Method")),
-        "datasets": list(component_names("nngcd.datasets", "load")),
-        "backbones": list(component_names("nngcd.backbones", "load")),
-        "default_backbone": _try_default_backbone(),
-    }
+    if cache is not None and not cache.is_dir():
+        raise ConfigError("--cache", str(cache), "is no folder")
+    found: dict[str, list[Verdict]] = {}
+    if run is not None:
+        folder = RunFolder.open(run)
+        found[str(run)] = list(check_run(folder))
+        beside = folder.path.parent / ".nngcd-cache"
+        cache = cache or (beside if beside.is_dir() else None)
+    if cache is not None:
+        found[str(cache)] = list(check_cache(cache))
     if json:
+        say_json({place: [verdict._asdict() for verdict in verdicts] for place, verdicts in found.items()})
+    else:
+        for place, verdicts in found.items():
+            _show(place, verdicts)
+    if any(verdict.state == "damaged" for verdicts in found.values() for verdict in verdicts):
+        raise typer.Exit(DataError.exit_code)
+
+
+def _show(place: str, verdicts: Iterable[Verdict]) -> None:
+    states = [verdict.state for verdict in verdicts]
+    counts = ", ".join(f"{states.count(state)} {state}" for state in ("fine", "not verified", "damaged"))
+    say(f"{place}: {len(states)} files, {counts}")
+    for verdict in verdicts:
+        if verdict.state == "damaged":
+            say(f"  damaged       {verdict.file}: {verdict.reason}")
+        elif verdict.state == "not verified":
+            say(f"  not verified  {verdict.file} (it has no digest: an older version wrote it)")
+
+
+def _show_machine(*, is_json: bool) -> None:
+    facts = _machine()
+    if is_json:
         say_json(facts)
         return
     for name, value in facts.items():
@@ -38,6 +78,21 @@ def doctor(json: options.Json = False) -> None:
                 say(f"  {part:<18} {text}")
         else:
             say(f"{name}: {', '.join(value) if isinstance(value, list) else value}")
+
+
+def _machine() -> dict[str, Any]:
+    from nngcd.core.components import component_names
+    from nngcd.core.environment import machine, versions
+
+    return {
+        "versions": versions(),
+        "machine": machine(),
+        "disk_free_gb": round(shutil.disk_usage(Path.cwd()).free / 1e9, 1),
+        "methods": list(component_names("nngcd.methods", "Method")),
+        "datasets": list(component_names("nngcd.datasets", "load")),
+        "backbones": list(component_names("nngcd.backbones", "load")),
+        "default_backbone": _try_default_backbone(),
+    }
 
 
 def _try_default_backbone() -> str:

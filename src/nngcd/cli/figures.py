@@ -32,15 +32,15 @@ def figures(  # noqa: PLR0913 (one parameter per flag)
     Example:  nngcd figures runs/nngcd runs/simgcd --only cooccurrence,tsne
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
-    from nngcd.core.config import read_yaml
     from nngcd.core.files import check_outside
     from nngcd.core.run_folder import RunFolder
+    from nngcd.core.run_reading import read_config
     from nngcd.drawing import Wishes, draw_figures
 
     wishes = Wishes(names=_listed(only), formats=_listed(form), dpi=dpi, classes=_listed(classes))
     runs = [RunFolder.open(path) for path in (run, other_run) if path is not None]
     if out:
-        check_outside(out, str(read_yaml(runs[0].config).get("data", "")))
+        check_outside(out, str(read_config(runs[0]).get("data", "")))
     with progress_display(is_quiet=quiet or json) as progress:
         drawn = draw_figures(runs, out or runs[0].figures, wishes, progress)
     if json:

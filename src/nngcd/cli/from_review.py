@@ -15,6 +15,7 @@ from nngcd.core import config
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.files import write_text
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_reading import read_config
 from nngcd.datasets.decisions import REJECTED, read_decisions
 from nngcd.datasets.findings import count, quoted
 from nngcd.review.reviewed import decisions, reviewed_results, undecided
@@ -56,14 +57,14 @@ def settings_from_review(
             f"{run.path} has no edits ({run.edits} is not there), so there is nothing new to learn from. Correct it "
             f"first, in Python: with CategoryDiscovery.load('{run.path}').edit() as e: e.rename(...) (docs/review.md)."
         )
-    before = config.read_yaml(run.config)
+    before = read_config(run)
     table = _with_earlier_rejections(table, (before.get("reading") or {}).get("decisions"))
     text = table.to_csv(index=False, lineterminator="\n")
     file = run.edits.with_name(f"labels-{hashlib.sha256(text.encode()).hexdigest()[:12]}.csv")
     if not file.is_file():
         write_text(file, text)
     given = {name: value for name, value in flags.items() if value is not None}
-    is_other = any(given.get(name, before[name]) != before[name] for name in ("method", "preset", "effort"))
+    is_other = any(given.get(name, before.get(name)) != before.get(name) for name in ("method", "preset", "effort"))
     kept = {name: value for name, value in before.items() if name in _KEPT} if is_other else before
     own: config.Values = {"reading": {"decisions": str(file.resolve()), "round": round_of(run) + 1}}
     if str(before.get("k")).isdecimal():

@@ -44,9 +44,9 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     import dataclasses
 
-    from nngcd.core.config import read_yaml
     from nngcd.core.files import check_outside, table_writer
     from nngcd.core.run_folder import RunFolder
+    from nngcd.core.run_reading import read_config
     from nngcd.prediction import Predictor, reading_of, stream, unlike_words
 
     if out.suffix not in (".csv", ".parquet"):
@@ -54,7 +54,7 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
     if out.exists() and not overwrite:
         raise ConfigError("--out", str(out), "exists already; choose another name or add --overwrite")
     folder = RunFolder.open(run)
-    for images in (data, str(read_yaml(folder.config).get("data", ""))):
+    for images in (data, str(read_config(folder).get("data", ""))):
         check_outside(out, images)
     predictor = Predictor.load(folder, device=device, workers=workers)
     confidence = predictor.confidence.with_unsure(unsure)

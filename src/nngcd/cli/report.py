@@ -33,14 +33,14 @@ def report(  # noqa: PLR0913 (one parameter per flag)
     Example:  nngcd report runs/first
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
-    from nngcd.core.config import read_yaml
     from nngcd.core.files import check_outside
     from nngcd.core.run_folder import RunFolder
+    from nngcd.core.run_reading import read_config
     from nngcd.report import read_findings, write_report
 
     folder = RunFolder.open(run)
     if out:
-        check_outside(out, str(read_yaml(folder.config).get("data", "")))
+        check_outside(out, str(read_config(folder).get("data", "")))
         if out.exists() and not overwrite and out.resolve() != folder.report.resolve():
             raise ConfigError("--out", str(out), "exists already; choose another name or add --overwrite")
     findings = read_findings(folder, root=root)

@@ -22,6 +22,8 @@ from nngcd.core.device import choose_device
 from nngcd.core.errors import ConfigError, TrainingError, UserError, warn
 from nngcd.core.files import check_outside
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_reading import read_config
+from nngcd.core.run_schemas import WholeSummary
 from nngcd.datasets import open_dataset
 from nngcd.datasets.findings import count
 from nngcd.datasets.published import published_names
@@ -35,7 +37,7 @@ from nngcd.settings import OWN_BACKBONE, Settings, resolve
 def resumed(path: Path) -> tuple[RunFolder, Settings]:
     """Return the folder and the settings of a run that is to be continued."""
     run = RunFolder.open(path)
-    return run, resolve(config.read_yaml(run.config))
+    return run, resolve(read_config(run))
 
 
 def settings_from(flags: dict[str, Any], config_file: Path | None, assignments: list[str]) -> Settings:
@@ -181,7 +183,7 @@ def show(run: RunFolder, *, is_json: bool) -> None:
     """Print a finished run's result in plain words, or as JSON; of several processes the first one does."""
     if not processes.is_first():
         return
-    summary = run.read_summary()
+    summary = run.read_summary(WholeSummary)
     if is_json:
         say_json({"run": str(run.path), **summary})
         return
@@ -205,7 +207,7 @@ def show(run: RunFolder, *, is_json: bool) -> None:
 
 def stop_if_collapsed(run: RunFolder) -> None:
     """Raise `TrainingError` when nearly all unlabelled images fell into one category; the run is kept."""
-    summary = run.read_summary()
+    summary = run.read_summary(WholeSummary)
     if has_collapsed(summary):
         share = f"{summary['largest_share']:.0%} of the unlabelled images fell into one category"
         raise TrainingError(f"T04: {share} (--strict). The run is complete: {run.path}")

@@ -19,6 +19,11 @@ from pydantic import TypeAdapter, ValidationError
 from nngcd.core.errors import ConfigError, did_you_mean
 
 Values = dict[str, Any]
+MOST_BYTES, MOST_VALUES = 2**20, 100_000
+"""Of a settings file; a run has some hundred settings."""
+NOT_YAML = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
+"""What PyYAML raises: its own errors, and others for what a type of YAML cannot hold (the 99th of a month), or for
+groups within groups without end."""
 Settings = TypeVar("Settings")
 
 
@@ -116,7 +121,7 @@ def parse_assignments(assignments: Iterable[str]) -> Values:
             value: Any = yaml.load(text, Loader=_PlainNames)
         except _BadName as error:
             raise ConfigError(f"--set {path}", text[:80], str(error)) from None
-        except yaml.YAMLError as error:
+        except NOT_YAML as error:
             raise ConfigError(f"--set {path}", text[:80], f"is not valid YAML ({error.__class__.__name__})") from None
         for part in reversed(path.split(".")):
             value = {part: value}
@@ -139,18 +144,30 @@ def read_yaml(path: Path, *, what: str = "config file", way_out: str = RESTORE) 
         ConfigError: the file is missing or does not hold a mapping.
     """
     try:
+        if path.stat().st_size > MOST_BYTES:
+            raise ConfigError(what, str(path), f"is larger than settings can be. {way_out}")
         values = yaml.load(path.read_text(encoding="utf-8"), Loader=_PlainNames)
     except OSError as error:
         raise ConfigError(what, str(path), error.strerror or "cannot be read") from None
-    except UnicodeDecodeError:
-        raise ConfigError(what, str(path), f"is not UTF-8 text. {way_out}") from None
-    except _BadName as error:
-        raise ConfigError(what, str(path), str(error)) from None
-    except yaml.YAMLError as error:
-        raise ConfigError(what, str(path), f"is damaged ({_where(error)}). {way_out}") from None
+    except NOT_YAML as error:
+        raise ConfigError(what, str(path), _damage(error, way_out)) from None
     if not isinstance(values, dict):
         raise ConfigError(what, str(path), f"must hold 'name: value' lines. {way_out}")
+    if _n_values(values) > MOST_VALUES:
+        raise ConfigError(what, str(path), f"holds more than {MOST_VALUES:,} values. {way_out}")
     return values
+
+
+def _n_values(values: object) -> int:
+    """Return how many values there are at any depth, or a number above the bound: a few anchors can stand for any."""
+    waiting, n = [values], 0
+    while waiting and n <= MOST_VALUES:
+        value = waiting.pop()
+        n += 1
+        if isinstance(value, (dict, list, tuple, set)):
+            n += len(value)
+            waiting += value.values() if isinstance(value, dict) else value
+    return n
 
 
 class _BadName(yaml.YAMLError):
@@ -205,6 +222,11 @@ def _field_types(cls: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
-def _where(error: yaml.YAMLError) -> str:
+def _damage(error: Exception, way_out: str) -> str:
+    if isinstance(error, _BadName):
+        return str(error)
+    if isinstance(error, UnicodeDecodeError):
+        return f"is not UTF-8 text. {way_out}"
     mark = getattr(error, "problem_mark", None)
-    return "not valid YAML" if mark is None else f"line {mark.line + 1} is not valid YAML"
+    where = "not valid YAML" if mark is None else f"line {mark.line + 1} is not valid YAML"
+    return f"is damaged ({where}). {way_out}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
@@ -14,10 +15,13 @@ import pyarrow.parquet as pq
 import yaml
 
 from nngcd.core.atomic import atomic, closing, writing
-from nngcd.core.errors import ConfigError, DataError
+from nngcd.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+DIGEST = "sha256"
+"""Under which name a safetensors file keeps the digest of its own content."""
 
 
 def write_text(path: Path, text: str) -> None:
@@ -33,7 +37,12 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def write_json(path: Path, values: object) -> None:
     """Write values as indented JSON."""
-    write_text(path, json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(path, json_text(values))
+
+
+def json_text(values: object) -> str:
+    """Return values as `write_json` writes them."""
+    return json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write_yaml(path: Path, values: object) -> None:
@@ -91,12 +100,26 @@ def _parquet_adder(path: Path, temporary: Path, stack: ExitStack) -> Callable[[p
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """Write named tensors and a few strings as one safetensors file."""
+    """Write named tensors and a few strings as one safetensors file, with the digest of both among the strings."""
     # Imported here: it imports torch, which takes seconds, and tables and JSON need none.
     from safetensors.torch import save_file
 
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    strings = dict(metadata or {})
     with atomic(path) as temporary, writing(path):
-        save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary, dict(metadata or {}))
+        save_file(plain, temporary, {**strings, DIGEST: tensors_digest(plain, strings)})
+
+
+def tensors_digest(tensors: Mapping[str, Tensor], strings: Mapping[str, str]) -> str:
+    """Return the sha256 of named tensors and strings: names, types, shapes and content."""
+    import torch
+
+    digest = hashlib.sha256(json.dumps(sorted(strings.items())).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def check_outside(out: Path, data: str) -> None:
@@ -109,54 +132,3 @@ def check_outside(out: Path, data: str) -> None:
     if data and folder.is_dir() and out.resolve().is_relative_to(folder.resolve()):
         reason = f"lies inside the data folder {data}; the next run would take it for images. Choose another place"
         raise ConfigError("--out", str(out), reason)
-
-
-def read_tensors(path: Path, *, only_strings: bool = False) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors, unless `only_strings` are asked for, and the strings of a safetensors file.
-
-    Raises:
-        DataError: the file is missing or damaged.
-    """
-    from safetensors import safe_open
-
-    try:
-        with safe_open(path, framework="pt") as file:
-            names = [] if only_strings else file.keys()
-            return {name: file.get_tensor(name) for name in names}, dict(file.metadata() or {})
-    except FileNotFoundError:
-        raise DataError(f"{path} is missing. Is this a finished run folder?") from None
-    except Exception as error:
-        raise damaged_file(path, error) from error
-
-
-def read_table(path: Path) -> pd.DataFrame:
-    """Return a Parquet table.
-
-    Raises:
-        DataError: the file is missing or damaged.
-    """
-    try:
-        return pd.read_parquet(path)
-    except FileNotFoundError:
-        raise DataError(f"{path} is missing. Is this a finished run folder?") from None
-    except (OSError, ValueError) as error:
-        raise damaged_file(path, error) from error
-
-
-def read_json(path: Path) -> Any:  # noqa: ANN401 (JSON holds anything)
-    """Return the values of a JSON file.
-
-    Raises:
-        DataError: the file is missing or damaged.
-    """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DataError(f"{path} is missing. Is this a finished run folder?") from None
-    except (OSError, ValueError) as error:
-        raise damaged_file(path, error) from error
-
-
-def damaged_file(path: Path, reason: object) -> DataError:
-    """Return what is said of a file of a run that does not hold what it should."""
-    return DataError(f"{path} is damaged ({reason}). Restore it from a copy or run `nngcd fit` again.")

@@ -6,7 +6,7 @@ import json
 import logging
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +14,10 @@ from typing import Any
 
 from nngcd.core.atomic import cannot_write, is_temporary, remove_leftovers, writing
 from nngcd.core.errors import ConfigError, DataError, NoSuchDataError, ResourceError, did_you_mean_path
-from nngcd.core.files import damaged_file, read_json, write_text
+from nngcd.core.files import write_text
 from nngcd.core.locks import hold
-
-IN_EVERY_SUMMARY = ("method", "preset", "effort", "backbone", "seed", "k", "split_hash", "n_images", "n_labelled",
-                    "seconds")  # fmt: skip
-IN_ALL_SCORES = ("accuracy", "nmi", "n_scored", "protocol")
+from nngcd.core.reading import parse_json, read_content, read_json
+from nngcd.core.run_schemas import Epoch, Summary
 
 README = """This folder holds one run of nngcd (category discovery). It can be moved, copied or zipped.
 
@@ -31,6 +29,7 @@ k.json, k.svg      how many categories: estimate, interval, curve (when it was e
 metrics.jsonl      one line per training epoch
 config.yaml        every setting; `nngcd fit --config config.yaml` repeats the run
 environment.json   versions, device, command line, times
+digests.json       the sha256 of the files above and below; `nngcd doctor {run}` verifies them
 data/              the images that were used (manifest.parquet), the labels given and which were held back (split.csv)
 log.txt            what happened when
 problems.csv       files that were not used, and why
@@ -146,21 +145,13 @@ class RunFolder:
         """Return the error for whoever needs what this run has not written yet."""
         return DataError(f"{self.path} is not finished. Finish it first: nngcd fit --resume {self.path}")
 
-    def read_summary(self) -> dict[str, Any]:
+    def read_summary(self, schema: type[Summary] = Summary) -> dict[str, Any]:
         """Return the final numbers of a finished run.
 
         Raises:
             DataError: they are missing, or lack what every run writes.
         """
-        summary = read_json(self.summary)
-        lacking = _lacking(summary, IN_EVERY_SUMMARY)
-        if not lacking and "scores" in summary:
-            lacking = _lacking(summary["scores"], IN_ALL_SCORES)
-            lacking = lacking or _lacking(summary["scores"]["accuracy"], ("all", "old", "new"))
-        if lacking:
-            raise damaged_file(self.summary, f"it lacks {lacking}")
-        checked: dict[str, Any] = summary
-        return checked
+        return read_json(self.summary, schema)
 
     def append_metrics(self, values: Mapping[str, Any]) -> None:
         """Add one line to metrics.jsonl."""
@@ -181,18 +172,13 @@ class RunFolder:
         """
         if not self.metrics.is_file():
             return []
-        lines = self.metrics.read_text(encoding="utf-8", errors="replace").split("\n")
-        return [self._metrics_of(line, number) for number, line in enumerate(lines[:-1], 1) if line]
-
-    def _metrics_of(self, line: str, number: int) -> dict[str, Any]:
-        try:
-            values = json.loads(line)
-        except ValueError:
-            values = None
-        if _lacking(values, ("epoch",)):
-            raise DataError(f"{self.metrics} is damaged in line {number}. Delete that line: only curves lose by it.")
-        checked: dict[str, Any] = values
-        return checked
+        way_out = "Delete this file: only the curves of the run are lost"
+        lines = read_content(self.metrics, way_out=way_out).split(b"\n")
+        return [
+            parse_json(line, Epoch, self.metrics, where=f"line {number}: ", way_out=way_out)
+            for number, line in enumerate(lines[:-1], 1)
+            if line
+        ]
 
     def forget_metrics_from(self, epoch: int) -> None:
         """Drop the lines of `epoch` and later: a crash can come between a line and its checkpoint."""
@@ -242,10 +228,3 @@ class _LogFile(logging.FileHandler):
         if isinstance(error, OSError):
             raise cannot_write(self.baseFilename, error) from error
         super().handleError(record)
-
-
-def _lacking(values: object, names: Sequence[str]) -> str:
-    """Return the first of the names that the values have not, in words; empty if they have all."""
-    if not isinstance(values, dict):
-        return "names"
-    return next((f"'{name}'" for name in names if name not in values), "")

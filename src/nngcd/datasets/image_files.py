@@ -29,15 +29,24 @@ SECONDS_BEFORE_RETRIES = (0.1, 1.0)
 Progress = Callable[[int, int], None]
 
 
-def open_rgb(path: Path, decoding: Decoding = DEFAULT) -> Image.Image:
+def open_rgb(path: Path, decoding: Decoding = DEFAULT, *, content_hash: str | None = None) -> Image.Image:
     """Return the image in a file: found by its content, first frame, upright, 8-bit RGB.
 
+    Args:
+        path: the file.
+        decoding: what the user says about decoding.
+        content_hash: of the file when the data were read, where it is known. What is kept of an image is found by this
+            hash, so nothing else may be decoded.
+
     Raises:
-        DataError: the file cannot be reached, for example because a network drive is gone, or holds no image that can
-            be read.
+        DataError: the file cannot be reached, for example because a network drive is gone, has another content by now,
+            or holds no image that can be read.
     """
     try:
-        return decode_rgb(_read_patiently(path), decoding)
+        data = _read_patiently(path)
+        if content_hash is not None and hashlib.sha256(data).hexdigest() != content_hash:
+            raise DataError(f"D04: '{path}' changed while the run was reading it. Run the same command again.")
+        return decode_rgb(data, decoding)
     except OSError as error:
         reason = f"{error.strerror}. It was there when the data were read"
         raise DataError(f"D04: cannot open image '{path}': {reason}; go on with --resume when it is back.") from error
@@ -66,7 +75,8 @@ class ImageFiles:
     Args:
         root: the folder.
         file_names: paths relative to the folder, with forward slashes.
-        content_hashes: the hash of each file where it is known already; otherwise files are read again to hash them.
+        content_hashes: the hash of each file where it is known already; only this content is opened. Otherwise files
+            are read again to hash them.
         decoding: what the user says about decoding.
     """
 
@@ -80,7 +90,8 @@ class ImageFiles:
 
     def open(self, index: int) -> Image.Image:
         """Return one image in RGB, upright and ready for use."""
-        return open_rgb(self.root / self.file_names[index], self.decoding)
+        content_hash = None if self.content_hashes is None else self.content_hashes[index]
+        return open_rgb(self.root / self.file_names[index], self.decoding, content_hash=content_hash)
 
     def fingerprint(self, index: int) -> str:
         """Return the sha256 of one file, with what changes its pixels."""

@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from nngcd import __version__
 from nngcd.core.atomic import atomic, writing
 from nngcd.core.errors import ResourceError, TrainingError
-from nngcd.core.files import read_json, write_json
+from nngcd.core.files import write_json
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_reading import read_preprocessor
 from nngcd.export.source import Source, Written
 from nngcd.export.tree import whole_folder
 from nngcd.review.state import State
@@ -153,7 +154,7 @@ def _input_facts(model: Model) -> str:
 def _preprocessor(run: RunFolder, model: Model) -> dict[str, Any]:
     if model.blueprint.n_features is not None:
         return {"input": "features", "n_features": model.blueprint.n_features}
-    return {**read_json(run.model / PREPROCESSOR), "steps": list(STEPS)}
+    return {**read_preprocessor(run.model), "steps": list(STEPS)}
 
 
 def _categories(ids: list[str], n_known: int, state: State) -> list[dict[str, Any]]:

@@ -12,9 +12,10 @@ from typing import Protocol
 
 from PIL import Image, UnidentifiedImageError
 
-from nngcd.core.config import build, read_yaml
+from nngcd.core.config import build
 from nngcd.core.errors import DataError, NoSuchDataError, ResourceError
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_reading import read_config
 from nngcd.datasets import open_dataset
 from nngcd.datasets.image_decoding import FORMATS
 from nngcd.datasets.manifest_rows import TABLE_EXTENSIONS
@@ -153,7 +154,7 @@ def open_originals(run: RunFolder, root: Path | None) -> Files | Arrays:
     Raises:
         DataError: the run was made from features, or its data are gone.
     """
-    settings = read_yaml(run.config)
+    settings = read_config(run)
     reading = build(ReadingConfig, settings.get("reading") or {})
     data = Path(str(settings["data"]))
     if root is not None:

@@ -9,11 +9,11 @@ from typing import Literal, Protocol, get_args
 
 import pandas as pd
 
-from nngcd.core.config import read_yaml
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.files import check_outside
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_reading import read_config
 from nngcd.export.originals import Originals, open_originals
 from nngcd.review.reviewed import Reviewed
 from nngcd.review.state import State
@@ -135,7 +135,7 @@ def check_place(run: RunFolder, out: Path, names: list[str], *, may_overwrite: b
     Raises:
         ConfigError: a name is taken, or the folder lies among the images.
     """
-    check_outside(out, str(read_yaml(run.config).get("data", "")))
+    check_outside(out, str(read_config(run).get("data", "")))
     if out.exists() and not out.is_dir():
         raise ConfigError("--out", str(out), "is a file; name a folder")
     taken = [target for target in (out / name for name in names) if target.exists()]

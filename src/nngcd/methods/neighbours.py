@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from nngcd.clustering.neighbours import nearest_neighbours
+from nngcd.core.errors import DataError
 
 MAX_CANDIDATES = 50_000
 """Of more images only a random sample of so many can be neighbours, drawn anew for every search: comparing all with all
@@ -37,6 +38,9 @@ class Neighbours(nn.Module):
             n_clusters: K; an image has no more neighbours than half the images of a cluster of average size.
             generator: of the sample of the images, where there are more.
         """
+        if not find and len(self.index_nm) != len(features_nd):
+            counts = f"{len(self.index_nm):,} images, and there are {len(features_nd):,}"
+            raise DataError(f"R03: the checkpoint has neighbours of {counts}. Delete it: training then starts again.")
         self.seen_nd = features_nd.detach()
         if find:
             # With more, a small cluster's images would learn from those of others: 15 images of three clear categories

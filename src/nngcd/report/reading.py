@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nngcd.core.config import build, read_yaml
-from nngcd.core.errors import ConfigError, DataError, UserError
-from nngcd.core.files import read_json, read_tensors
+from nngcd.core.config import build
+from nngcd.core.errors import ConfigError, UserError
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_reading import read_config, read_environment, read_features, read_problems
 from nngcd.datasets import open_dataset
 from nngcd.datasets.image_files import ImageFiles
 from nngcd.datasets.manifest_rows import TABLE_EXTENSIONS
@@ -39,12 +39,11 @@ def read_findings(run: RunFolder, *, root: Path | None = None) -> Findings:
         ConfigError: `root` does not hold the images of the run.
     """
     run.check_complete()
-    summary, settings = run.read_summary(), read_yaml(run.config)
+    summary, settings = run.read_summary(), read_config(run)
     results, categories = read_results(run)
-    features_nd = read_tensors(run.features)[0]["features_nd"].float().numpy()
+    # A person may have taken images out after they were sorted.
     is_sorted_n = is_sorted(results)
-    if len(features_nd) == len(results):
-        features_nd = features_nd[is_sorted_n]  # a person may have taken images out after they were sorted
+    features_nd = read_features(run, len(results)).float().numpy()[is_sorted_n]
     results = results[is_sorted_n].reset_index(drop=True)
     return Findings(
         title=run.path.resolve().name,
@@ -55,9 +54,9 @@ def read_findings(run: RunFolder, *, root: Path | None = None) -> Findings:
         summary=summary,
         k_estimate=read_estimate(run) if summary.get("k_estimate") and run.k.is_file() else None,
         epochs=run.read_metrics(),
-        problems=_read_csv(run.problems),
+        problems=read_problems(run),
         settings=settings,
-        environment=read_json(run.environment),
+        environment=read_environment(run),
     )
 
 
@@ -136,20 +135,10 @@ def _opened_again(settings: dict[str, Any], results: pd.DataFrame) -> Pictures:
     again = "Say where they are now: nngcd report RUN --root FOLDER"
     data, reading = str(settings["data"]), build(ReadingConfig, settings.get("reading", {}))
     try:
-        split, _ = open_dataset(data, dataset=settings["dataset"], reading=reading)
+        split, _ = open_dataset(data, dataset=settings.get("dataset"), reading=reading)
     except UserError as error:
         return Pictures(None, f"{missing} ({error}) {again}")
     row_of = {image_id: row for row, image_id in enumerate(split.table["image_id"])}
     if split.images is None or not row_of.keys() >= set(results["image_id"]):
         return Pictures(None, f"The images of {data} have changed since the run. {again}")
     return Pictures(SomeImages(split.images, np.array([row_of[one] for one in results["image_id"]], dtype=np.int64)))
-
-
-def _read_csv(path: Path) -> pd.DataFrame:
-    """Return a table we wrote as text; names such as `NA` and `007` stay as they are."""
-    try:
-        return pd.read_csv(path, dtype=str, keep_default_na=False)
-    except FileNotFoundError:
-        raise DataError(f"{path} is missing. Is this a finished run folder?") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} is damaged ({error}). Restore it from a copy or run `nngcd fit` again.") from error

@@ -9,7 +9,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from nngcd.core.digests import digest_of
 from nngcd.core.errors import DataError, ResourceError, UserError, warn
+from nngcd.core.files import DIGEST
+from nngcd.core.reading import read_content
 from nngcd.core.run_folder import RunFolder
 from nngcd.review.edits import OPS, Edit, patch_from_json, patch_to_json
 
@@ -34,7 +37,7 @@ class EditLog:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.edits: list[Edit] = []
-        content = path.read_bytes() if path.is_file() else b""
+        content = read_content(path) if path.is_file() else b""
         self._n_seen = len(content)
         self._n_whole = self._read(content)
 
@@ -78,7 +81,7 @@ class EditLog:
             edit = _parsed(line)
             if edit is None:
                 raise DataError(
-                    f"line {number} of {self.path} is damaged. Restore the file from a copy, or remove that line "
+                    f"R03: line {number} of {self.path} is damaged. Restore the file from a copy, or remove that line "
                     f"and all after it."
                 )
             self.edits.append(edit)
@@ -108,15 +111,23 @@ def _write_at(path: Path, position: int, line: bytes) -> int:
 
 def _to_json(edit: Edit) -> dict[str, Any]:
     before = patch_to_json(edit.before)
-    return {"t": edit.t, "user": edit.user, "op": edit.op, "args": dict(edit.args), "before": before}
+    values = {"t": edit.t, "user": edit.user, "op": edit.op, "args": dict(edit.args), "before": before}
+    return {**values, DIGEST: _digest(values)}
+
+
+def _digest(values: dict[str, Any]) -> str:
+    return digest_of(json.dumps(values, sort_keys=True).encode())
 
 
 def _parsed(line: bytes) -> Edit | None:
+    """Return the edit of a line; None where it is damaged, or is not what was written (older lines have no digest)."""
     try:
         values = json.loads(line)
+        if (digest := values.pop(DIGEST, None)) is not None and digest != _digest(values):
+            return None
         if values["op"] not in OPS or not isinstance(values["args"], dict):
             return None
         before = patch_from_json(values["before"])
         return Edit(str(values["t"]), str(values["user"]), values["op"], values["args"], before)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

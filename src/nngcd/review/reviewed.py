@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from nngcd.core.errors import DataError
+from nngcd.core import digests
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_reading import read_problems
 from nngcd.datasets.decisions import REJECTED
 from nngcd.review.session import Review
 from nngcd.review.state import Category, Placed, State
@@ -150,12 +151,7 @@ def _reordered(results: pd.DataFrame, placed: list[Placed]) -> pd.DataFrame:
 
 def _unused_files(run: RunFolder, used: set[str]) -> pd.DataFrame:
     """Return a row with the status `unreadable` (or `excluded`) for each file that the run could not use."""
-    try:
-        problems = pd.read_csv(run.problems, dtype=str, keep_default_na=False)
-    except FileNotFoundError:
-        return pd.DataFrame()
-    except (OSError, ValueError) as error:
-        raise DataError(f"{run.problems} is damaged ({error}). Restore it from a copy.") from error
+    problems = pd.DataFrame() if digests.was_never_written(run.problems) else read_problems(run)
     if "code" not in problems.columns:
         return pd.DataFrame()
     problems = problems[~problems["file_name"].isin(used) & (problems["code"] != _EMPTY_FOLDER)]

@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 import pandas as pd
 import torch
 
-from nngcd.core import config
 from nngcd.core.environment import now
 from nngcd.core.errors import DataError, UserError, did_you_mean
-from nngcd.core.files import damaged_file, read_json, read_table, read_tensors
+from nngcd.core.reading import damaged_file
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_reading import read_categories, read_config, read_features, read_results
 from nngcd.datasets.findings import quoted
 from nngcd.results import new_prefix
 from nngcd.review.edit_log import EditLog
@@ -40,8 +40,7 @@ def first_state(results: pd.DataFrame, categories: Sequence[str], n_known: int) 
 
 def round_of(run: RunFolder) -> int:
     """Return in which round a run was made: 1, and one more than that of the run whose review it learned from."""
-    reading = config.read_yaml(run.config).get("reading") or {}
-    found = reading.get("round", 1) if isinstance(reading, dict) else reading  # runs of older versions do not say it
+    found = read_config(run).get("reading", {}).get("round", 1)  # runs of older versions do not say it
     if type(found) is not int or found < 1:
         raise damaged_file(run.config, f"reading.round is {found!r}")
     return found
@@ -62,9 +61,11 @@ class Review:
         run.check_complete()
         self.run = run
         self.user = user or _account()
-        self.results = read_table(run.results)
-        facts = read_json(run.model / "categories.json")
-        self.first = first_state(self.results, facts["categories"], facts["n_known"])
+        self.results = read_results(run)
+        categories, n_known = read_categories(run.model)
+        if others := set(self.results["category"]) - set(categories):
+            raise damaged_file(run.results, f"the model has no category '{min(others)}'")
+        self.first = first_state(self.results, categories, n_known)
         self.log = EditLog(run.edits)
         self._undoable: list[int] = []
         self._redoable: list[int] = []
@@ -72,8 +73,8 @@ class Review:
             for number, edit in enumerate(self.log.edits):
                 self._count(number, edit)
             self.state = replay(self.first, self.log.edits)
-        except (UserError, IndexError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"{run.edits} does not belong to the results beside it ({error}).") from error
+        except (UserError, LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            raise DataError(f"R03: {run.edits} does not belong to the results beside it ({error}).") from error
 
     def rename(self, category: str, name: str) -> None:
         """Give a category, told by its id or by the name it has now, a name; its id stays."""
@@ -114,7 +115,7 @@ class Review:
         """Return the images of each part that `split` would make; nothing is changed."""
         members = set(self.state.members(self._category(category)))
         is_member = self.results["image_id"].isin(members).to_numpy()
-        features_nd = read_tensors(self.run.features)[0]["features_nd"][torch.from_numpy(is_member.copy())]
+        features_nd = read_features(self.run, len(self.results))[torch.from_numpy(is_member.copy())]
         ids = self.results.loc[is_member, "image_id"].to_list()
         return [[ids[row] for row in part] for part in propose_parts(features_nd, n_parts)]
 

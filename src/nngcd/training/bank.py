@@ -8,6 +8,7 @@ lists that say whose views they are (`bank_files`).
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,13 +17,13 @@ from pathlib import Path
 from typing import Protocol
 
 import torch
-from numpy.lib.format import read_array_header_1_0, read_magic
 from torch import Tensor
 
 from nngcd.backbones.sizes import mean_look
 from nngcd.core import processes
 from nngcd.core.errors import ResourceError
 from nngcd.core.progress import Progress
+from nngcd.training.bank_files import SEAL_BYTES, read_head
 
 IMAGES_PER_BLOCK = 1024
 """Images of which one view is read at a time where all are; for whitening, a quarter, four and sixteen times as many
@@ -148,7 +149,7 @@ class DiskBank:
         path, hidden_n = self.files[file], self._mapped[file]
         size = hidden_n[0].numel() * hidden_n.element_size()
         with suppress(FileNotFoundError), path.open("rb", buffering=0) as opened:
-            start = path.stat().st_size - len(hidden_n) * size
+            start = path.stat().st_size - SEAL_BYTES - len(hidden_n) * size
             for row in rows:
                 os.posix_fadvise(opened.fileno(), start + row * size, size, os.POSIX_FADV_WILLNEED)
 
@@ -178,12 +179,10 @@ def mapped_views(
 def _mapped_file(path: Path) -> Tensor:
     """Return the numbers of a file of the bank, read from the disk when they are asked for."""
     try:
-        with path.open("rb") as file:
-            read_magic(file)
-            shape, _, _ = read_array_header_1_0(file)
-            start = file.tell()
+        shape, _, start = read_head(path)
+        end = start + 2 * math.prod(shape)
         # torch closes the file once it is mapped; numpy keeps it open, and many systems allow no more than a thousand.
-        raw = torch.from_file(str(path), shared=False, size=path.stat().st_size, dtype=torch.uint8)
+        raw = torch.from_file(str(path), shared=False, size=end, dtype=torch.uint8)
     except (OSError, RuntimeError) as error:
         if path.is_file():
             raise

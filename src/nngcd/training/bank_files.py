@@ -5,21 +5,29 @@ of all that a view depends on, beside what the folder's name already says. Views
 image. So methods, runs and seeds share them, and so do data that have images in common: a picture more or less, or a
 study on some of the pictures, costs no other picture's centre view (random ones are drawn by an image's place). NAME is
 a hash of the keys, so that two processes which write the same file at the same time write the same bytes.
+
+Each `.npy` file ends with a seal: the sha256 of its name and of all bytes before. A file without its seal is damaged.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.lib.format import read_array_header_1_0, read_magic
 from numpy.typing import NDArray
 
 from nngcd.core.files import write_bytes
 
 Keys = NDArray[np.bytes_]
+SEAL_BYTES = hashlib.sha256().digest_size
+BYTES_PER_READ = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +99,15 @@ def _key_lists(folder: Path) -> Iterator[tuple[str, Keys]]:
     """Yield the name and the keys of each list; in a fixed order, because several files may hold the same view."""
     for path in sorted(folder.glob("*.keys")):
         try:
-            key_m = np.array(path.read_bytes().split(), dtype=bytes)
+            key_m = _read_keys(path)
         except OSError:  # another run may have deleted it since
             continue
         if path.stem == _name(key_m):
             yield path.stem, key_m
+
+
+def _read_keys(path: Path) -> Keys:
+    return np.array(path.read_bytes().split(), dtype=bytes)
 
 
 def _file(name: str, view: int) -> str:
@@ -106,10 +118,47 @@ def _name(key_m: Keys) -> str:
     return hashlib.sha256(b"\n".join(key_m.tolist())).hexdigest()[:16]
 
 
+def seal(written: Path, name: str) -> None:
+    """Add the seal to a file that is complete but has not its name yet."""
+    with written.open("r+b") as file:
+        digest = _digest(file, name, written.stat().st_size)
+        file.write(digest)
+
+
+def is_sealed(path: Path) -> bool:
+    """Return whether a file ends with the seal of its name and content."""
+    with path.open("rb", buffering=0) as file:
+        digest = _digest(file, path.name, path.stat().st_size - SEAL_BYTES)
+        return file.read(SEAL_BYTES) == digest
+
+
+def is_own_list(path: Path) -> bool:
+    """Return whether a list of keys has the name that its content gives it."""
+    return path.stem == _name(_read_keys(path))
+
+
+def read_head(path: Path) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """Return the shape and the type of a file's numbers, and the byte where they begin."""
+    with path.open("rb") as file:
+        read_magic(file)
+        shape, _, dtype = read_array_header_1_0(file)
+        return shape, dtype, file.tell()
+
+
+def _digest(file: BinaryIO | FileIO, name: str, n_bytes: int) -> bytes:
+    """Return the sha256 of a name and of the first bytes of a file, and leave the file behind these."""
+    digest, left = hashlib.sha256(name.encode()), n_bytes
+    while left > 0 and (block := file.read(min(left, BYTES_PER_READ))):
+        digest.update(block)
+        left -= len(block)
+    return digest.digest()
+
+
 def _is_whole(path: Path, shape: tuple[int, ...]) -> bool:
-    """Whether a file is there and of the right shape; a damaged one is simply computed again."""
+    """Whether a file is there, of the right shape and undamaged; any other is simply computed again."""
     try:
-        kept = np.load(path, mmap_mode="r")
+        kept, dtype, start = read_head(path)
+        is_long_enough = path.stat().st_size == start + 2 * math.prod(shape) + SEAL_BYTES
+        return kept == shape and dtype == np.float16 and is_long_enough and is_sealed(path)
     except (OSError, ValueError, EOFError):
         return False
-    return bool(kept.shape == shape and kept.dtype == np.float16)

@@ -23,7 +23,7 @@ from nngcd.core.progress import Progress
 from nngcd.datasets.split import Images, Split
 from nngcd.loading import ViewDataset, view_loader
 from nngcd.training.bank import DiskBank
-from nngcd.training.bank_files import Keys, Places, ViewKeys, find_views, view_file, write_keys
+from nngcd.training.bank_files import Keys, Places, ViewKeys, find_views, seal, view_file, write_keys
 from nngcd.training.extraction import IMAGES_PER_READ, run_trunk
 from nngcd.views import Augmentation
 
@@ -240,9 +240,10 @@ def _write_shard(
                 hidden_m[start : start + len(hidden_b)] = hidden_b
             start += hidden_vb.shape[1]
             progress.advance(hidden_vb.shape[1])
-        for path, hidden_m in zip(paths, hidden_vm, strict=True):
+        for hidden_m, path, temporary in zip(hidden_vm, paths, temporaries, strict=True):
             with writing(path):
                 hidden_m.flush()
+                seal(temporary, path.name)
 
 
 def _hash(*facts: object) -> str:

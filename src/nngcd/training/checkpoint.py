@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from nngcd.core.files import read_tensors, write_tensors
+from nngcd.core.files import write_tensors
+from nngcd.core.reading import damaged_file, read_tensors
 from nngcd.training.learner import Learner
 
 MODEL, MOMENTUM, REMEMBERED = "model.", "momentum.", "remembered."
 EPOCHS_DONE = "epochs_done"
+START_AGAIN = "Restore it from a copy, or delete it: training then starts again"
 
 
 def save_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimizer, n_epochs_done: int) -> None:
@@ -26,25 +29,56 @@ def save_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimiz
     write_tensors(path, tensors, {EPOCHS_DONE: str(n_epochs_done)})
 
 
-def epochs_done(path: Path) -> int:
+def epochs_done(path: Path, n_epochs: int) -> int:
     """Return the number of finished epochs of a checkpoint; 0 when there is none."""
-    return int(read_tensors(path, only_strings=True)[1][EPOCHS_DONE]) if path.is_file() else 0
+    return _epochs_of(path, read_tensors(path)[1], n_epochs) if path.is_file() else 0
 
 
-def load_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimizer) -> int:
-    """Restore what `save_checkpoint` wrote and return the number of finished epochs; 0 when there is no checkpoint."""
+def load_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimizer, n_epochs: int) -> int:
+    """Restore what `save_checkpoint` wrote and return the number of finished epochs; 0 when there is no checkpoint.
+
+    Raises:
+        DataError: it is damaged, or not of this run.
+    """
     if not path.is_file():
         return 0
-    tensors, metadata = read_tensors(path)
-    learner.load_state_dict({n.removeprefix(MODEL): t for n, t in tensors.items() if n.startswith(MODEL)})
-    for name, parameter in learner.named_parameters():
-        if MOMENTUM + name in tensors:
-            # Laid out in memory as the parameter, as an unbroken run has it: another layout is rounded differently.
-            optimiser.state[parameter]["momentum_buffer"] = torch.empty_like(parameter).copy_(tensors[MOMENTUM + name])
-    for name in learner.method.remembers:
-        device = getattr(learner.method, name).device
-        setattr(learner.method, name, tensors[REMEMBERED + name].to(device))
-    return int(metadata[EPOCHS_DONE])
+    tensors, strings = read_tensors(path)
+    n_done, method = _epochs_of(path, strings, n_epochs), learner.method
+    _check_places(path, tensors, learner.state_dict())
+    try:
+        learner.load_state_dict({n.removeprefix(MODEL): t for n, t in tensors.items() if n.startswith(MODEL)})
+        known = {MOMENTUM + name for name, _ in learner.named_parameters()} | {REMEMBERED + n for n in method.remembers}
+        if others := sorted(name for name in tensors if name not in known and not name.startswith(MODEL)):
+            raise KeyError(others[0])
+        for name, parameter in learner.named_parameters():
+            if MOMENTUM + name in tensors:
+                # Laid out in memory as the parameter, as an unbroken run has it: another layout is rounded differently.
+                buffer = torch.empty_like(parameter).copy_(tensors[MOMENTUM + name].view(parameter.shape))
+                optimiser.state[parameter]["momentum_buffer"] = buffer
+        for name in method.remembers:
+            device = getattr(method, name).device
+            setattr(method, name, tensors[REMEMBERED + name].to(device))
+    except (KeyError, RuntimeError) as error:
+        reason = f"it does not fit this run: {' '.join(str(error).split())[:200]}"
+        raise damaged_file(path, reason, START_AGAIN) from error
+    return n_done
+
+
+def _check_places(path: Path, tensors: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
+    """Refuse lists whose length the data decide and whose numbers are no places of images or groups; -1 is none."""
+    longest = max((len(tensor) for tensor in tensors.values() if tensor.ndim), default=0)
+    fixed = {MODEL + name for name, tensor in own.items() if tensor.numel()}
+    for name in tensors.keys() - fixed:
+        tensor = tensors[name]
+        if tensor.numel() and not tensor.is_floating_point() and not (-1 <= tensor.min() and tensor.max() < longest):
+            raise damaged_file(path, f"{name} has places that are not there", START_AGAIN)
+
+
+def _epochs_of(path: Path, strings: Mapping[str, str], n_epochs: int) -> int:
+    done = strings.get(EPOCHS_DONE, "")
+    if not (done.isascii() and done.isdecimal() and len(done) < 10 and int(done) <= n_epochs):
+        raise damaged_file(path, f"{EPOCHS_DONE} = {done[:20]!r} of {n_epochs} epochs", START_AGAIN)
+    return int(done)
 
 
 def _momentum(learner: Learner, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -105,7 +105,7 @@ def train(  # noqa: PLR0913 (who learns, from what, how, seen by whom)
     """
     groups = _groups(learner, config)
     optimiser = _optimiser(groups, config)
-    first = load_checkpoint(run.checkpoint, learner, optimiser) if run else 0
+    first = load_checkpoint(run.checkpoint, learner, optimiser, config.epochs) if run else 0
     record = run if processes.is_first() else None
     if record:
         record.forget_metrics_from(first)

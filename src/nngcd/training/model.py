@@ -16,13 +16,16 @@ from nngcd.backbones.features import feature_backbone
 from nngcd.backbones.sizes import with_sizes
 from nngcd.backbones.weights import mismatches
 from nngcd.backbones.whitened import whitened
-from nngcd.core import config
+from nngcd.core import config, run_schemas
 from nngcd.core.components import find_component
 from nngcd.core.device import Precision
-from nngcd.core.errors import DataError, UserError
-from nngcd.core.files import read_json, read_tensors, write_json, write_tensors, write_text
+from nngcd.core.errors import DataError, ResourceError, UserError
+from nngcd.core.files import write_json, write_tensors, write_text
+from nngcd.core.reading import read_json, read_tensors
+from nngcd.core.run_reading import CATEGORIES, PREPROCESSOR, read_categories
 from nngcd.core.seeds import torch_generator
 from nngcd.methods.contract import BaseMethod, Task
+from nngcd.training.model_limits import check_outputs, no_larger_than
 
 FORMAT = 3
 """2: images may be seen at several sizes. 3: the final norm layer may have been trained."""
@@ -104,19 +107,27 @@ class Model:
         """Return scores_nk of the categories; their softmax is the probability of each.
 
         In pieces, so that what lies between features and scores never exists for all images at once.
+
+        Raises:
+            DataError: some scores are no finite numbers, so nothing can be said of these images.
         """
         scores_nk = features_nd.new_empty(len(features_nd), self.blueprint.n_clusters)
         for start in range(0, len(features_nd), ROWS_PER_PIECE):
             piece = slice(start, start + ROWS_PER_PIECE)
             scores_nk[piece] = self.method.assign(features_nd[piece])
+        if n_bad := int((~scores_nk.isfinite().all(-1)).sum()):
+            raise DataError(
+                f"S05: the scores of {n_bad:,} of {len(scores_nk):,} images are not finite, so nothing is written. "
+                "The model is damaged, or the features are far larger than those it was made from."
+            )
         return scores_nk
 
     def save(self, folder: Path, categories: list[str]) -> None:
         """Write the model so that `load` needs nothing else: no download, no pickle."""
         blueprint = self.blueprint
         write_tensors(folder / "model.safetensors", self._state())
-        write_json(folder / "preprocessor.json", self.backbone.preprocessing.to_json())
-        write_json(folder / "categories.json", {"categories": categories, "n_known": blueprint.n_old})
+        write_json(folder / PREPROCESSOR, self.backbone.preprocessing.to_json())
+        write_json(folder / CATEGORIES, {"categories": categories, "n_known": blueprint.n_old})
         write_text(folder / "README.md", CARD.format(**asdict(blueprint), n_new=blueprint.n_clusters - blueprint.n_old))
         write_json(folder / "config.json", {"format": FORMAT, **asdict(blueprint)})
 
@@ -125,28 +136,43 @@ class Model:
         """Return a saved model and the category of each of its outputs.
 
         Raises:
-            DataError: the folder holds no model, or one of a newer format.
+            DataError: the folder holds no model, a damaged one, or one of a newer format.
         """
-        facts = read_json(folder / "config.json")
+        facts = read_json(folder / "config.json", run_schemas.Blueprint)
+        if (version := facts.pop("format")) > FORMAT:
+            raise DataError(f"{folder} was written by a newer nngcd (format {version}): pip install -U nngcd.")
         state, _ = read_tensors(folder / "model.safetensors")
+        categories, n_known = read_categories(folder)
         try:
-            if (version := facts.pop("format")) > FORMAT:
-                raise DataError(f"{folder} was written by a newer nngcd (format {version}): pip install -U nngcd.")
             settings = find_component("nngcd.methods", facts["method"], "Method").Config
             loss, sizes = config.of_today(settings, facts["loss"]), tuple(facts.get("sizes", (1.0,)))
             blueprint = Blueprint(**facts | {"loss": loss, "sizes": sizes})
+            if (len(categories), n_known) != (blueprint.n_clusters, blueprint.n_old):
+                counts = f"{n_known} known of {len(categories)}; {blueprint.n_old} of {blueprint.n_clusters}"
+                raise DataError(f"its categories.json has another number of categories: {counts}")
+            return cls._built(blueprint, state), categories
+        except ResourceError:
+            raise
+        except Exception as error:  # a stranger's file may name anything
+            reason = " ".join(str(error).split())[:300]
+            raise DataError(
+                f"R03: the model in {folder} does not fit its config.json ({reason}). Fit again."
+            ) from error
+
+    @classmethod
+    def _built(cls, blueprint: Blueprint, state: Mapping[str, Tensor]) -> Model:
+        """Return the model with these weights; none is built that is far larger than they are."""
+        check_outputs(blueprint.n_clusters, state)
+        with no_larger_than(state):
             model = cls.assemble(blueprint, build_backbone(blueprint, pretrained=False), seed=0)
-            for name, part in model._parts().items():
-                own = {key.removeprefix(f"{name}."): t for key, t in state.items() if key.startswith(f"{name}.")}
-                if wrong := mismatches(part.state_dict(), own):
-                    raise DataError(
-                        f"the model in {folder} does not fit its config.json: {len(wrong):,} tensors of its {name} "
-                        f"differ ({'; '.join(wrong[:3])}). Is it of another nngcd? Fit again."
-                    )
-                part.load_state_dict(own)
-            return model, read_json(folder / "categories.json")["categories"]
-        except (AttributeError, KeyError, TypeError, RuntimeError) as error:
-            raise DataError(f"the model in {folder} does not fit its config.json ({error}).") from error
+            parts = model._parts()
+        for name, part in parts.items():
+            own = {key.removeprefix(f"{name}."): t for key, t in state.items() if key.startswith(f"{name}.")}
+            if wrong := mismatches(part.state_dict(), own):
+                count = f"{len(wrong):,} tensors of its {name} differ"
+                raise DataError(f"{count} ({'; '.join(wrong[:3])}). Is it of another nngcd?")
+            part.load_state_dict(own)
+        return model
 
     def _parts(self) -> dict[str, torch.nn.Module]:
         return {"trunk": self.backbone.trunk, "tail": self.backbone.tail, "method": self.method}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
-
-from nngcd.core.errors import ConfigError, DataError, warn
+from nngcd.core.errors import ConfigError, warn
+from nngcd.core.reading import damaged_file
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_reading import read_split
 from nngcd.datasets.split import UNLABELLED, Split
 from nngcd.methods.contract import BaseMethod
 from nngcd.training.model import Blueprint, Model
@@ -104,8 +104,7 @@ class Start:
 
 
 def _taught_by(run: RunFolder) -> frozenset[str]:
-    try:
-        table = pd.read_csv(run.split, dtype=str, keep_default_na=False)
-        return frozenset(table["image_id"][(table["label_given"] != "") & (table["held_back"] != "True")])
-    except (OSError, KeyError, ValueError) as error:
-        raise DataError(f"{run.split} is missing or damaged ({error}); start from another run.") from error
+    table = read_split(run)
+    if "held_back" not in table.columns:
+        raise damaged_file(run.split, "it lacks the column 'held_back'", "Start from another run")
+    return frozenset(table["image_id"][(table["label_given"] != "") & (table["held_back"] != "True")])

@@ -1,0 +1,106 @@
+"""The one way to read a run folder: a function for every file of it, each with its schema (`run_schemas`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from pydantic import ValidationError
+
+from nngcd.core import config, digests, run_schemas
+from nngcd.core.errors import ConfigError
+from nngcd.core.reading import damaged_file, first_reason, read_csv, read_json, read_table, read_tensors
+from nngcd.core.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FEATURES = "features_nd"
+CATEGORIES, PREPROCESSOR = "categories.json", "preprocessor.json"
+
+
+def read_config(run: RunFolder) -> config.Values:
+    """Return the settings of a run as plain values. A person may change those that name a place, and no others.
+
+    Raises:
+        ConfigError: they are missing, damaged, or not those the run was made with.
+    """
+    values = config.read_yaml(run.config)
+    digest = digests.expected(run.config)
+    if digest is not None and digests.settings_digest(config.flatten(values)) != digest:
+        reason = "R03: holds other settings than the run was made with. Restore it from a copy"
+        raise ConfigError("config file", str(run.config), f"{reason}, or start a new run: nngcd fit --config")
+    try:
+        run_schemas.RunConfig.model_validate(values)
+    except ValidationError as error:
+        reason = f"R03: is damaged ({first_reason(error)}). {config.RESTORE}"
+        raise ConfigError("config file", str(run.config), reason) from None
+    if values.get("reading", {}) is None:
+        del values["reading"]
+    return values
+
+
+def read_environment(run: RunFolder) -> dict[str, Any]:
+    """Return versions, machine, times and the hash of the split."""
+    return read_json(run.environment, run_schemas.Environment)
+
+
+def read_results(run: RunFolder) -> pd.DataFrame:
+    """Return the result table: one row per image."""
+    results = read_table(run.results, run_schemas.RESULTS, run_schemas.IN_SOME_RESULTS)
+    if not len(results):
+        raise damaged_file(run.results, "it has no rows")
+    if not results["image_id"].is_unique:
+        raise damaged_file(run.results, "an image is there twice")
+    return results.reset_index(drop=True)
+
+
+def read_manifest(run: RunFolder) -> pd.DataFrame:
+    """Return the images that were used and the labels given."""
+    return read_table(run.manifest, run_schemas.MANIFEST).reset_index(drop=True)
+
+
+def read_split(run: RunFolder) -> pd.DataFrame:
+    """Return the images, the labels given (empty for none) and, where there is such a column, those held back."""
+    table = read_csv(run.split, run_schemas.SPLIT)
+    if "held_back" in table.columns and not table["held_back"].isin(["True", "False"]).all():
+        raise damaged_file(run.split, "the column 'held_back' holds something else than True and False")
+    return table
+
+
+def read_problems(run: RunFolder) -> pd.DataFrame:
+    """Return the files that were not used, and why."""
+    return read_csv(run.problems, run_schemas.PROBLEMS)
+
+
+def read_features(run: RunFolder, n_images: int) -> Tensor:
+    """Return the learned feature of each image.
+
+    Args:
+        run: a finished run.
+        n_images: how many there must be.
+
+    Raises:
+        DataError: the file is missing, damaged, or of other images.
+    """
+    tensors, _ = read_tensors(run.features)
+    features_nd = tensors.get(FEATURES)
+    if features_nd is None or features_nd.ndim != 2 or not features_nd.is_floating_point():
+        raise damaged_file(run.features, f"it holds no matrix '{FEATURES}'")
+    if len(features_nd) != n_images or not features_nd.shape[1]:
+        raise damaged_file(run.features, f"it has {len(features_nd):,} rows, and the run {n_images:,} images")
+    if not features_nd.float().isfinite().all():
+        raise damaged_file(run.features, "some features are no finite numbers")
+    return features_nd
+
+
+def read_categories(model: Path) -> tuple[list[str], int]:
+    """Return the category of each output of a model in its folder, known ones first, and how many are known."""
+    facts = read_json(model / CATEGORIES, run_schemas.Categories)
+    return facts["categories"], facts["n_known"]
+
+
+def read_preprocessor(model: Path) -> dict[str, Any]:
+    """Return how an image becomes the input of a model in its folder."""
+    return read_json(model / PREPROCESSOR, run_schemas.Preprocessor)

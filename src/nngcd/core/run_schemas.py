@@ -1,0 +1,260 @@
+"""What every JSON file of a run holds, and what the columns of its tables do; names not listed here are let through.
+
+A name that older versions did not write has a default.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
+
+from nngcd.core.reading import Kind
+
+Count = Annotated[int, Field(ge=0, lt=2**31)]
+Positive = Annotated[int, Field(ge=1, lt=2**31)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Text = Annotated[str, Field(max_length=10_000)]
+Trust = Literal["good", "fair", "low"]
+
+
+class Stored(BaseModel):
+    """A file that we wrote: numbers are numbers and finite."""
+
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+
+
+class Accuracy(Stored):
+    """Shares in per cent; None where there is nothing to score."""
+
+    all: float | None
+    old: float | None
+    new: float | None
+
+
+class Scores(Stored):
+    """How right a run is where the truth is known."""
+
+    accuracy: Accuracy
+    accuracy_v1: Accuracy = cast(Accuracy, None)
+    balanced_accuracy: Accuracy = cast(Accuracy, None)
+    nmi: float
+    ari: float
+    n_scored: Count
+    protocol: Text
+
+
+class Bin(Stored):
+    """What was stated and what was true at one level of confidence."""
+
+    low: float
+    high: float
+    n: Count
+    confidence: float
+    accuracy: float
+
+
+class HeldBack(Stored):
+    """How right a run is on labels it did not know."""
+
+    n: Positive
+    n_right: Count
+    accuracy: float
+    low: float
+    high: float
+    calibration_error: float
+    reliability: list[Bin]
+
+
+class Interval(Stored):
+    """How sure the number of categories is."""
+
+    low: Count
+    high: Count
+    method: Text
+    confidence: Trust
+    reason: Text
+    is_at_edge: bool
+
+
+class Peak(Stored):
+    """The most memory a run needed, in GB."""
+
+    ram: float
+    gpu: float = 0.0
+
+
+class Summary(Stored):
+    """summary.json: what every version wrote."""
+
+    method: Text
+    preset: Text
+    effort: Text
+    backbone: Text
+    seed: int
+    k: Positive
+    split_hash: Text
+    n_images: Count
+    n_labelled: Count
+    seconds: Annotated[float, Field(ge=0)]
+    k_estimate: Interval | None = None
+    held_back: HeldBack | None = None
+    scores: Scores = cast(Scores, None)
+    """Absent where the truth is not known, but never null."""
+    peak_gb: Peak | None = None
+    not_calibrated: Text | None = None
+    weights: Text | None = None
+    n_sizes: Positive = 1
+    whitened_features: Positive | None = None
+    n_unsure: Count = 0
+    n_unreadable: Count = 0
+    n_possible_label_errors: Count = 0
+    n_unchecked_categories: Count = 0
+    finished: Text = ""
+
+
+class WholeSummary(Summary):
+    """The same with all that the words at the end of a run speak of."""
+
+    n_unlabelled: Count
+    n_known_categories: Count
+    n_unlabelled_known: Count
+    n_unlabelled_new: Count
+    n_new_categories: Count
+    n_categories_used: Count
+    largest_new: Text | None
+    largest_new_size: Count
+    smallest_new: Text | None
+    smallest_new_size: Count
+    largest_share: Share
+    median_confidence_known: float | None = None
+    n_unreadable: Count
+
+
+class RunConfig(Stored):
+    """config.yaml: what is read of it beside the settings themselves, which `settings.resolve` checks."""
+
+    data: Text
+    dataset: Text | None = None
+    method: Text = ""
+    preset: Text = ""
+    effort: Text = ""
+    weights: Text | None = None
+    reading: dict[str, Any] | None = None
+
+
+class Environment(Stored):
+    """environment.json."""
+
+    split_hash: Text
+    started: Text = ""
+    resumed: list[Text] = []
+    command: list[Text] = []
+    versions: dict[str, Any] = {}
+    machine: dict[str, Any] = {}
+
+
+class Estimate(Stored):
+    """k.json."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    k: Positive
+    low: Positive
+    high: Positive
+    curve: Annotated[list[tuple[int, float]], Field(max_length=10**6)]
+    method: Text
+    confidence: Trust
+    reason: Text
+    is_at_edge: bool
+
+
+class Blueprint(Stored):
+    """model/config.json: what a network is built from. A newer format may have other names."""
+
+    format: Positive
+    backbone: Text
+    effort: Text
+    tail_blocks: Annotated[int, Field(ge=1, le=10_000)]
+    image_size: Annotated[int, Field(ge=1, le=16_384)] | None
+    method: Text
+    loss: dict[str, Any]
+    n_features: Positive | None
+    n_clusters: Positive
+    n_old: Count
+    whitened_features: Positive | None = None
+    sizes: Annotated[list[Annotated[float, Field(gt=0, le=16)]], Field(min_length=1, max_length=16)] = [1.0]
+    tail_norm: bool = False
+
+    @model_validator(mode="after")
+    def _old_are_clusters(self) -> Blueprint:
+        if self.n_old > self.n_clusters:
+            raise ValueError(f"n_old = {self.n_old} is more than n_clusters = {self.n_clusters}")
+        return self
+
+
+class Categories(Stored):
+    """model/categories.json."""
+
+    categories: Annotated[list[Text], Field(min_length=1)]
+    n_known: Count
+
+    @model_validator(mode="after")
+    def _known_are_there(self) -> Categories:
+        if self.n_known > len(self.categories):
+            raise ValueError(f"n_known = {self.n_known}, and there are {len(self.categories)} categories")
+        if len(set(self.categories)) < len(self.categories):
+            raise ValueError("a category is there twice")
+        return self
+
+
+class Confidence(Stored):
+    """model/confidence.json."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    temperature: Annotated[float, Field(gt=0)] = 1.0
+    n_held_back: Count = 0
+    n_right: Count = 0
+    sureness: list[Share] = []
+    sureness_of_all: list[Share] = []
+    known_novelty: list[float] = []
+    familiar: float | None = None
+    unsure: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+
+class Preprocessor(Stored):
+    """model/preprocessor.json."""
+
+
+class Epoch(RootModel[dict[str, float]]):
+    """A line of metrics.jsonl: numbers by name."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _has_epoch(self) -> Epoch:
+        epoch = self.root.get("epoch", -1.0)
+        if not epoch.is_integer() or not 0 <= epoch < 2**31:
+            raise ValueError("it lacks 'epoch'")
+        return self
+
+
+RESULTS: dict[str, Kind] = {
+    "file_name": "text",
+    "image_id": "text",
+    "label_given": "text or none",
+    "category": "text",
+    "status": "text",
+    "confidence": "share",
+}
+IN_SOME_RESULTS: dict[str, Kind] = {
+    "label": "text or none",
+    "novelty": "number or none",
+    **{f"alt_{rank}": "text or none" for rank in range(1, 10)},
+    **{f"alt_{rank}_p": "number or none" for rank in range(1, 10)},
+    "possible_label_error": "flag",
+}
+MANIFEST: dict[str, Kind] = {"file_name": "text", "image_id": "text", "label_given": "text or none"}
+SPLIT: dict[str, Kind] = {"image_id": "text", "file_name": "text", "label_given": "text"}
+PROBLEMS: dict[str, Kind] = {"file_name": "text"}
