@@ -28,7 +28,7 @@ from nngcd.cli import (
     report,
     study,
 )
-from nngcd.cli.display import ERRORS, show_warning
+from nngcd.cli.display import say_error, show_warning
 from nngcd.cli.stopping import EXIT_INTERRUPTED, interrupt_on_sigterm
 from nngcd.core.errors import ResourceError, TrainingError, UserError
 
@@ -92,7 +92,7 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        ERRORS.print(f"[bold red]error:[/] {_escaped(error)}", highlight=False)
+        say_error(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
@@ -109,19 +109,17 @@ def _end_of_machine(error: RuntimeError | MemoryError) -> NoReturn:
 
     if is_out_of_memory(error):
         way_out = "Use smaller images (--image-size), or close other programs; a run goes on with `nngcd fit --resume`."
-        ERRORS.print(f"[bold red]error:[/] T06: memory ran out. {way_out}", highlight=False)
+        say_error(f"T06: memory ran out. {way_out}")
         sys.exit(ResourceError.exit_code)
     if isinstance(error, RuntimeError) and is_broken_connection(error):
-        ERRORS.print("error: another process of this run has ended; what it says is above or below.", highlight=False)
+        say_error("another process of this run has ended; what it says is above or below.")
         sys.exit(TrainingError.exit_code)
     _report_bug()
 
 
 def _report_bug() -> NoReturn:
-    traceback.print_exc()
-    ERRORS.print("\nThis is a bug in nngcd. Please report it with the lines above and the output of `nngcd doctor`.")
+    say_error(traceback.format_exc(), mark="")
+    say_error(
+        "This is a bug in nngcd. Please report it with the lines above and the output of `nngcd doctor`.", mark=""
+    )
     sys.exit(EXIT_BUG)
-
-
-def _escaped(error: UserError) -> str:
-    return str(error).replace("[", r"\[")

@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from nngcd.cli.display import ERRORS, progress_display, reading, say, say_json
+from nngcd.cli.display import PlainFormatter, progress_display, reading, say, say_error, say_json
 from nngcd.cli.stopping import EXIT_INTERRUPTED, interrupt_on_sigterm
 from nngcd.cli.words import found_words, has_collapsed, held_back_words, label_error_words, score_words
 from nngcd.core import config, processes
@@ -171,7 +171,7 @@ def report_on(run: RunFolder, *, is_quiet: bool) -> None:
     except UserError as error:
         warn(f"the report could not be written: {error} {again}")
     except KeyboardInterrupt:
-        ERRORS.print(f"\nStopped before the report was written. {again}", markup=False, highlight=False)
+        say_error(f"\nStopped before the report was written. {again}", mark="")
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
@@ -232,7 +232,7 @@ def interruptible(go_on: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        ERRORS.print(f"\nStopped; {how}", markup=False, highlight=False)
+        say_error(f"\nStopped; {how}", mark="")
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except RuntimeError as error:
         if not processes.is_broken_connection(error):
@@ -247,4 +247,6 @@ def interruptible(go_on: str) -> Iterator[None]:
 def show_log(is_verbose: bool) -> None:
     """Show what the library logs, if asked to."""
     if is_verbose:
-        logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+        handler = logging.StreamHandler()
+        handler.setFormatter(PlainFormatter("%(name)s: %(message)s"))
+        logging.basicConfig(level=logging.INFO, handlers=[handler])
