@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 import warnings
@@ -30,6 +29,7 @@ from nngcd.cli import (
 )
 from nngcd.cli.display import say_error, show_warning
 from nngcd.cli.stopping import EXIT_INTERRUPTED, interrupt_on_sigterm
+from nngcd.core.cores import n_launched
 from nngcd.core.errors import ResourceError, TrainingError, UserError
 
 EXIT_BUG = 1
@@ -79,9 +79,7 @@ def start(
 
     Try it now:  nngcd demo
     """
-    # As `core.processes.is_launched`, without waiting seconds for torch.
-    is_launched = "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ["WORLD_SIZE"]) > 1
-    if is_launched and context.invoked_subcommand != "fit":
+    if n_launched() > 1 and context.invoked_subcommand != "fit":
         raise UserError(f"only `fit` runs in several processes; start `nngcd {context.invoked_subcommand}` alone.")
 
 

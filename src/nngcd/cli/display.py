@@ -1,7 +1,7 @@
 """What people see: progress bars on a terminal, plain lines elsewhere, tables, and JSON when asked for.
 
-Names of files and categories are strangers' text. All of it is printed as it is, never as markup, and control characters
-are shown escaped: they could move the cursor, change a title or hide a line.
+Names of files and categories are strangers' text: printed as it is, never as markup, with control characters escaped,
+which could otherwise move the cursor, change a title or hide a line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OUT = Console(soft_wrap=True)
 ERRORS = Console(stderr=True, soft_wrap=True)
 SECONDS_BETWEEN_LINES = 10
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters except tab and line feed, marks that turn the direction of writing, and bytes that are no UTF-8."""
+"""Control characters except tab and line feed, marks that turn the direction of text, and bytes that are no UTF-8."""
 
 
 def visible(text: str) -> str:

@@ -16,11 +16,13 @@ import typer
 
 from nngcd.cli.display import PlainFormatter, progress_display, reading, say, say_error, say_json
 from nngcd.cli.stopping import EXIT_INTERRUPTED, interrupt_on_sigterm
+from nngcd.cli.watching import Watched
 from nngcd.cli.words import found_words, has_collapsed, held_back_words, label_error_words, score_words
 from nngcd.core import config, processes
 from nngcd.core.device import choose_device
 from nngcd.core.errors import ConfigError, TrainingError, UserError, warn
 from nngcd.core.files import check_outside
+from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets import open_dataset
 from nngcd.datasets.findings import count
@@ -148,7 +150,9 @@ def fit_run(
         if processes.is_first():
             around.enter_context(run.locked())
             around.enter_context(run.logged())
-        shown = around.enter_context(progress_display(is_quiet=is_quiet, prefix=prefix))
+        shown: Progress = around.enter_context(progress_display(is_quiet=is_quiet, prefix=prefix))
+        if processes.count() > 1:
+            shown = around.enter_context(Watched(shown, processes.count()))
         discover(job, truth, run, cache=cache or run.path.parent / ".nngcd-cache", progress=shown)
     return run
 
