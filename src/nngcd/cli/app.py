@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 import warnings
@@ -94,6 +95,11 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            _report_bug()
+        say_error(f"'{str(error.filename)[:60]}...' is too long for a name of a file or folder.")
+        sys.exit(UserError.exit_code)
     except (RuntimeError, MemoryError) as error:
         _end_of_machine(error)
     except Exception:  # noqa: BLE001 (whatever else happens is our bug, and is shown as one)

@@ -150,11 +150,20 @@ def fit_run(
         if processes.is_first():
             around.enter_context(run.locked())
             around.enter_context(run.logged())
-        shown: Progress = around.enter_context(progress_display(is_quiet=is_quiet, prefix=prefix))
-        if processes.count() > 1:
-            shown = around.enter_context(Watched(shown, processes.count()))
+        shown = around.enter_context(_progress(is_quiet=is_quiet, prefix=prefix))
         discover(job, truth, run, cache=cache or run.path.parent / ".nngcd-cache", progress=shown)
     return run
+
+
+@contextmanager
+def _progress(*, is_quiet: bool, prefix: str) -> Iterator[Progress]:
+    """Yield what shows how far a run is; several processes are watched."""
+    with progress_display(is_quiet=is_quiet, prefix=prefix) as shown:
+        if processes.count() == 1:
+            yield shown
+        else:
+            with Watched(shown, processes.count()) as watched:
+                yield watched
 
 
 def _new_run(path: Path, *, may_rename: bool) -> RunFolder:
