@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 
 import numpy as np
 import pandas as pd
@@ -202,3 +204,37 @@ def test_a_name_that_no_image_carries_is_pointed_out(image_folder):
     ]
     with pytest.warns(NngcdWarning, match="D08: no image is labelled"):
         assert len(ImageTable.from_folder(image_folder, unlabelled_names=["unknow"])) == 30
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are none")
+def test_a_pipe_among_the_images_is_told_of(nngcd, image_folder, tmp_path):
+    os.mkfifo(image_folder / "red" / "pipe.png")
+    code, out, _ = nngcd("check", image_folder, "--no-times", "--out", tmp_path / "check")
+    assert code == 0
+    assert "D28  1 name is no file, first 'red/pipe.png' (not a file, but a named pipe)" in out
+    assert "red/pipe.png,D28" in (tmp_path / "check" / "problems.csv").read_text()
+
+
+def test_what_was_found_is_said_also_where_nothing_can_be_written(nngcd, image_folder, tmp_path):
+    (tmp_path / "file").touch()
+    for flags in ((), ("--json",)):
+        code, out, err = nngcd("check", image_folder, "--no-times", "--out", tmp_path / "file" / "check", *flags)
+        assert code == 4
+        assert "R01" in err
+        assert ("Ready." in out) if not flags else json.loads(out)["is_ready"]
+
+
+@pytest.mark.parametrize("command", [["check"], ["embed"], ["estimate-k"], ["fit"]])
+def test_no_name_is_not_this_folder(nngcd, image_folder, monkeypatch, command):
+    monkeypatch.chdir(image_folder)
+    code, _, err = nngcd(*command, "")
+    assert code == 2
+    assert "DATA" in err
+
+
+@pytest.mark.parametrize("command", [["check"], ["fit"], ["estimate-k"], ["report"], ["embed"]])
+def test_a_name_of_5000_letters_is_refused_in_words(nngcd, command):
+    code, _, err = nngcd(*command, "x" * 5000)
+    assert code == 2
+    assert "too long" in err
+    assert len(err) < 300

@@ -9,7 +9,7 @@ import yaml
 import nngcd
 from nngcd import settings, views
 from nngcd.core.components import component_names
-from nngcd.core.config import field_docs
+from nngcd.core.config import field_docs, parse_assignments
 from nngcd.core.errors import ConfigError, UserError
 from nngcd.datasets.published import published_names
 from nngcd.settings import Settings, presets_of, resolve, to_values
@@ -272,3 +272,14 @@ def test_what_decays_is_what_the_authors_optimisers_let_decay(preset):
     for method in everything | {"simgcd", "nngcd", "sptnet"}:
         found = resolve({"method": method, "preset": preset}).training.decay
         assert found == ("all" if method in everything else "matrices"), method
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("training.weight_decay", ".inf"), ("training.tail_learning_rate", ".inf"), ("training.pieces", 10**9),
+     ("training.epochs", 10**30), ("training.batch_size", 10**30), ("views.per_image", 10**6),
+     ("loss.n_hidden", 10**9), ("k", "true"), ("training.epochs", "on"), ("seed", "yes"), ("loss.n_hidden", "true")],
+)  # fmt: skip
+def test_numbers_that_cannot_be_meant_are_refused(name, value):
+    with pytest.raises(ConfigError, match=rf"^{name} = "):
+        resolve({"data": "x"} | parse_assignments([f"{name}={value}"]))

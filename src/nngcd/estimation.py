@@ -25,6 +25,11 @@ def estimate_of_images(
     # the mean of the sizes that it has anyway, and may so end a category or two away.
     views = dataclasses.replace(settings.views, sizes=(1.0,), per_image=settings.views.per_image or 1)
     job = prepare(split, dataclasses.replace(settings, hold_back=0.0, views=views), only_centre=True)
+    if job.plan is not None and cache is not None and not (folder := cache / job.plan.folder_name()).is_dir():
+        progress.tell(
+            f"Features at one size are not in {folder} yet; a fit keeps those of several sizes. To use the features of "
+            f"a finished fit: nngcd estimate-k RUN"
+        )
     features_nd = centre_view_features(job, kept_views(job, cache=cache, progress=progress), progress)
     return estimated_k(
         features_nd, split.labels, k_range=settings.k_range, seed=settings.seed, method=method, progress=progress

@@ -27,6 +27,9 @@ MAX_ASPECT = 20
 # The least and the largest multiple of the image size: pixels, and with them time and memory, grow with its square.
 SIZES = (0.25, 4.0)
 
+# Views kept of each image. A run of 200 epochs draws 400; more are better drawn online.
+MOST_KEPT = 1_000
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
@@ -65,8 +68,10 @@ class Config:
         if len(self.sizes) == 1 and self.sizes != (1.0,):
             raise ConfigError("views.sizes", list(self.sizes), "must be several, or [1]; for one size use --image-size")
         fewest = 1 if len(self.sizes) == 1 else 0
-        if self.per_image != "online" and not (isinstance(self.per_image, int) and self.per_image >= fewest):
-            raise ConfigError("views.per_image", self.per_image, f"must be a number from {fewest}, or online")
+        is_number = isinstance(self.per_image, int) and fewest <= self.per_image <= MOST_KEPT
+        if self.per_image != "online" and not is_number:
+            reason = f"must be a number from {fewest} to {MOST_KEPT:,}, or online"
+            raise ConfigError("views.per_image", self.per_image, reason)
         if not self.bank_gb > 0:
             raise ConfigError("views.bank_gb", self.bank_gb, "must be positive")
 

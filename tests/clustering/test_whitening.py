@@ -159,3 +159,11 @@ def test_the_covariance_is_shrunk_as_scikit_learn_does_it(shape):
     expected, share = ledoit_wolf(x.numpy(), assume_centered=True)
     assert shape[1] == 1 or 0 < share < 1
     np.testing.assert_allclose(shrunk_covariance(rest).numpy(), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_the_numbers_of_classes_do_not_matter(blobs):
+    features, labels, _ = blobs
+    far = np.where(labels == 2, 2**40, labels)
+    assert torch.equal(whitened_within_classes(features, far), whitened_within_classes(features, labels))
+    for found, wanted in zip(whitening(features, far, 8), whitening(features, labels, 8), strict=True):
+        assert torch.equal(found, wanted)

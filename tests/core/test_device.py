@@ -46,6 +46,24 @@ def test_workers_are_as_asked_or_counted():
     assert choose_workers(None) >= 1
 
 
+@pytest.mark.parametrize("n_workers", [-5, 10**6])
+def test_numbers_of_workers_that_cannot_be_meant_are_refused(n_workers):
+    with pytest.raises(ConfigError, match="workers"):
+        choose_workers(n_workers)
+
+
+@pytest.mark.parametrize("text", ["junk", "", "0", "-1", "1.5"])
+def test_junk_in_the_variables_of_torchrun_is_refused_by_name(monkeypatch, text, nngcd):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", text)
+    with pytest.raises(ConfigError, match="LOCAL_WORLD_SIZE"):
+        choose_workers(None)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    monkeypatch.setenv("WORLD_SIZE", text)
+    code, _, err = nngcd("doctor")
+    assert code == 2
+    assert f"WORLD_SIZE = {text!r}" in err
+
+
 def test_only_cores_that_this_process_may_use_count(monkeypatch):
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 5)

@@ -1,4 +1,5 @@
 import os
+import socket
 import sys
 
 import pytest
@@ -74,3 +75,17 @@ def test_names_that_are_not_utf8_are_listed(tmp_path):
     tree = walk(tmp_path)
     assert tree.file_names == []
     assert [(problem.file_name, problem.code) for problem in tree.problems] == [("caf?.jpg", "D27")]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are none")
+def test_pipes_and_sockets_are_listed_and_not_opened(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe.jpg")
+    monkeypatch.chdir(tmp_path)  # the name of a socket must be short
+    with socket.socket(socket.AF_UNIX) as open_socket:
+        open_socket.bind("socket.jpg")
+        tree = walk(tmp_path)
+    assert tree.file_names == []
+    assert [(problem.file_name, problem.code, problem.reason) for problem in tree.problems] == [
+        ("pipe.jpg", "D28", "not a file, but a named pipe"),
+        ("socket.jpg", "D28", "not a file, but a socket"),
+    ]

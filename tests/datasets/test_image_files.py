@@ -1,4 +1,5 @@
 import hashlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -6,7 +7,8 @@ from PIL import Image
 
 from nngcd.core.errors import DataError
 from nngcd.datasets import image_files
-from nngcd.datasets.image_files import ImageFiles, keep_readable, open_rgb, unreadable_reason
+from nngcd.datasets.image_decoding import Decoding
+from nngcd.datasets.image_files import ImageFiles, check_file, keep_readable, open_rgb, unreadable_reason
 from nngcd.datasets.split import Problem
 
 
@@ -96,3 +98,24 @@ def test_an_image_over_the_pixel_limit_is_listed_under_its_own_code(tmp_path, sa
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
     check = image_files.check_file(tmp_path / "a.png")
     assert (check.code, check.reason) == ("D20", "over the pixel limit (48 pixels)")
+
+
+def test_a_file_larger_than_any_image_is_not_read(tmp_path, monkeypatch):
+    Image.new("RGB", (4, 4)).save(tmp_path / "good.png")
+    with (tmp_path / "huge.jpg").open("wb") as file:
+        file.truncate(40 * 10**9)  # takes no room on the disk
+    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail("read") if path.name == "huge.jpg" else b"")
+    check = check_file(tmp_path / "huge.jpg")
+    assert check.code == "D20"
+    assert check.reason == "too large (40.0 GB; an image within the pixel limit takes up to 1.4 GB)"
+    with pytest.raises(DataError, match=r"huge\.jpg': too large \(40\.0 GB"):
+        open_rgb(tmp_path / "huge.jpg")
+    with pytest.raises(DataError, match=r"huge\.jpg': too large \(40\.0 GB"):
+        ImageFiles(tmp_path, ("huge.jpg",)).fingerprint(0)
+
+
+def test_a_larger_pixel_limit_lets_larger_files_in(tmp_path):
+    with (tmp_path / "huge.jpg").open("wb") as file:
+        file.truncate(200)
+    assert check_file(tmp_path / "huge.jpg", Decoding(max_pixels=24)).code == "D20"
+    assert check_file(tmp_path / "huge.jpg", Decoding(max_pixels=25)).reason == "unknown format"

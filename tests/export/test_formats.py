@@ -7,6 +7,9 @@ from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
+from finished_runs import finished_run, results_table
+
+from nngcd.core.files import write_json
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -69,3 +72,16 @@ def test_label_studio_choices_are_those_of_the_interface(nngcd, reviewed_run, tm
     used = {name for task in tasks for name in task["predictions"][0]["result"][0]["value"]["choices"]}
     assert used == choices == {"crow", "owl", "=Tawny, <b>"}
     assert all(0 <= task["predictions"][0].get("score", 0) <= 1 for task in tasks)
+
+
+def test_label_studio_reads_categories_with_control_characters(nngcd, tmp_path, data):
+    name = "\x1b[31mowl\x00"
+    run = finished_run(tmp_path / "escaping", data=data, results=results_table().replace("owl", name))
+    write_json(run.model / "categories.json", {"categories": ["crow", name, "new-001", "new-002"], "n_known": 2})
+    assert nngcd("export", run.path, "--to", "labelstudio", "--out", tmp_path / "o")[0] == 0
+    tasks = json.loads((tmp_path / "o" / "labelstudio.json").read_text())
+    view = ElementTree.parse(tmp_path / "o" / "labelstudio.xml").getroot()
+    choices = {choice.get("value") for choice in view.iter("Choice")}
+    used = {name for task in tasks for name in task["predictions"][0]["result"][0]["value"]["choices"]}
+    assert used == choices
+    assert r"\x1b[31mowl\x00" in choices

@@ -64,3 +64,8 @@ def test_fewer_clusters_than_classes_take_the_largest():
 def test_bad_ids_are_named(cluster, class_, message):
     with pytest.raises(ValueError, match=message):
         match_clusters(cluster, class_)
+
+
+def test_ids_of_billions_are_refused_in_words():
+    with pytest.raises(ValueError, match="number both 0, 1, 2"):
+        match_clusters([0, 1, 2**40], [0, 1, 1])

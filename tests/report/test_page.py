@@ -13,11 +13,13 @@ import pytest
 
 from nngcd.clustering.estimate_k import KEstimate
 from nngcd.core.errors import DataError
+from nngcd.datasets.split import Split
 from nngcd.report import cards as cards_module
 from nngcd.report.charts import k_chart, loss_lines
 from nngcd.report.findings import Pictures, is_sorted
 from nngcd.report.matrix import coloured, make_matrix
 from nngcd.report.page import _asset, write_report
+from nngcd.results import describe
 
 EVIL = "<script>window.hacked = true</script>"
 ESTIMATE = KEstimate(4, 3, 6, tuple((k, 1 / (1 + abs(k - 4))) for k in range(2, 9)), "pairs", "fair", "<b>", True)
@@ -221,3 +223,19 @@ def test_the_menu_wraps_in_a_narrow_window():
     menu = _asset("style.css").partition("\nnav {")[2].partition("}")[0]
     assert "flex-wrap: wrap" in menu
     assert "overflow" not in menu
+
+
+def test_page_and_terminal_count_categories_alike(findings, tmp_path):
+    results = findings.results.assign(possible_label_error=False)
+    results.loc[results["category"] == "new-002", "status"] = "unsure"
+    known = [name for name in findings.categories["id"] if not name.startswith("new-")]
+    labels = results["label_given"].map({name: i for i, name in enumerate(known)}).fillna(-1).astype("int64")
+    split = Split(
+        name="x", images=findings.pictures.images, features_nvd=None, labels=labels.to_numpy(),
+        class_names=tuple(known), table=results.assign(split=None, group=None),
+    )  # fmt: skip
+    said = describe(split, results)
+    assert said["n_new_categories"] == 2
+    _, text, _ = written(replace(findings, results=results), tmp_path)
+    assert f"{said['n_unlabelled_new']} fall into {said['n_new_categories']} new categories, unsure images" in text
+    assert "categories, 2 known + 2 new" in text

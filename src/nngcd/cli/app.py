@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import errno
 import sys
 import traceback
 import warnings
@@ -28,9 +28,10 @@ from nngcd.cli import (
     report,
     study,
 )
-from nngcd.cli.display import ERRORS, show_warning
+from nngcd.cli.display import say_error, show_warning
 from nngcd.cli.stopping import EXIT_INTERRUPTED, interrupt_on_sigterm
 from nngcd.core.atomic import NO_ROOM, cannot_write
+from nngcd.core.cores import n_launched
 from nngcd.core.errors import ResourceError, TrainingError, UserError
 
 EXIT_BUG = 1
@@ -80,9 +81,7 @@ def start(
 
     Try it now:  nngcd demo
     """
-    # As `core.processes.is_launched`, without waiting seconds for torch.
-    is_launched = "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ["WORLD_SIZE"]) > 1
-    if is_launched and context.invoked_subcommand != "fit":
+    if n_launched() > 1 and context.invoked_subcommand != "fit":
         raise UserError(f"only `fit` runs in several processes; start `nngcd {context.invoked_subcommand}` alone.")
 
 
@@ -93,21 +92,27 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        ERRORS.print(f"[bold red]error:[/] {_escaped(error)}", highlight=False)
+        say_error(str(error))
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
     except OSError as error:
-        if error.errno not in NO_ROOM:
-            _report_bug()
-        ERRORS.print(
-            f"[bold red]error:[/] {_escaped(cannot_write(error.filename or 'a file', error))}", highlight=False
-        )
-        sys.exit(ResourceError.exit_code)
+        _end_of_file(error)
     except (RuntimeError, MemoryError) as error:
         _end_of_machine(error)
     except Exception:  # noqa: BLE001 (whatever else happens is our bug, and is shown as one)
         _report_bug()
+
+
+def _end_of_file(error: OSError) -> NoReturn:
+    """End a command that had no room to write, or was given a name that no file can have; else it is our bug."""
+    if error.errno in NO_ROOM:
+        say_error(str(cannot_write(error.filename or "a file", error)))
+        sys.exit(ResourceError.exit_code)
+    if error.errno != errno.ENAMETOOLONG:
+        _report_bug()
+    say_error(f"'{str(error.filename)[:60]}...' is too long for a name of a file or folder.")
+    sys.exit(UserError.exit_code)
 
 
 def _end_of_machine(error: RuntimeError | MemoryError) -> NoReturn:
@@ -117,19 +122,17 @@ def _end_of_machine(error: RuntimeError | MemoryError) -> NoReturn:
 
     if is_out_of_memory(error):
         way_out = "Use smaller images (--image-size), or close other programs; a run goes on with `nngcd fit --resume`."
-        ERRORS.print(f"[bold red]error:[/] T06: memory ran out. {way_out}", highlight=False)
+        say_error(f"T06: memory ran out. {way_out}")
         sys.exit(ResourceError.exit_code)
     if isinstance(error, RuntimeError) and is_broken_connection(error):
-        ERRORS.print("error: another process of this run has ended; what it says is above or below.", highlight=False)
+        say_error("another process of this run has ended; what it says is above or below.")
         sys.exit(TrainingError.exit_code)
     _report_bug()
 
 
 def _report_bug() -> NoReturn:
-    traceback.print_exc()
-    ERRORS.print("\nThis is a bug in nngcd. Please report it with the lines above and the output of `nngcd doctor`.")
+    say_error(traceback.format_exc(), mark="")
+    say_error(
+        "This is a bug in nngcd. Please report it with the lines above and the output of `nngcd doctor`.", mark=""
+    )
     sys.exit(EXIT_BUG)
-
-
-def _escaped(error: UserError) -> str:
-    return str(error).replace("[", r"\[")

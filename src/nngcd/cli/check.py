@@ -52,11 +52,13 @@ def check(  # noqa: PLR0913 (one parameter per flag)
             from nngcd.effort_times import with_times
 
             report = with_times(report, backbone=backbone, device=device)
-    report.write(folder)
+    # Said before it is written: beside images on a read-only share nothing can be.
     if json:
         say_json({"out": str(folder), **report.to_json()})
     else:
         say(str(report))
+    report.write(folder)
+    if not json:
         tables = {"problems.csv": report.problems, "duplicates.csv": report.duplicates}
         if named := [str(folder / name) for name, table in tables.items() if len(table)]:
             say(f"Every file by name:  {', '.join(named)}")

@@ -1,9 +1,15 @@
-"""What people see: progress bars on a terminal, plain lines elsewhere, tables, and JSON when asked for."""
+"""What people see: progress bars on a terminal, plain lines elsewhere, tables, and JSON when asked for.
+
+Names of files and categories are strangers' text: printed as it is, never as markup, with control characters escaped,
+which could otherwise move the cursor, change a title or hide a line.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -12,10 +18,10 @@ from types import TracebackType
 from typing import TextIO
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Table
+from rich.text import Text
 
 from nngcd.core.atomic import cannot_write
 from nngcd.core.errors import NngcdWarning
@@ -50,6 +56,13 @@ class Output(Console):
 OUT = Output(soft_wrap=True)
 ERRORS = Output(stderr=True, soft_wrap=True)
 SECONDS_BETWEEN_LINES = 10
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters except tab and line feed, marks that turn the direction of text, and bytes that are no UTF-8."""
+
+
+def visible(text: str) -> str:
+    r"""Return the text with control characters escaped, for example `\x1b`."""
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class BarProgress(Progress):
@@ -58,8 +71,8 @@ class BarProgress(Progress):
     def __init__(self, prefix: str = "") -> None:
         self.prefix = prefix
         self._bar = RichProgress(
-            TextColumn("{task.description:<24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[note]}"), console=OUT,
+            TextColumn("{task.description:<24}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            TextColumn("left"), TimeRemainingColumn(), TextColumn("{task.fields[note]}", markup=False), console=OUT,
         )  # fmt: skip
 
     def __enter__(self) -> BarProgress:
@@ -71,20 +84,20 @@ class BarProgress(Progress):
 
     def start(self, stage: str, total: int) -> None:
         """Show a new bar."""
-        self._task = self._bar.add_task(self.prefix + stage, total=total, note="")
+        self._task = self._bar.add_task(visible(self.prefix + stage), total=total, note="")
 
     def advance(self, n: int = 1, note: str = "") -> None:
         """Move the bar."""
-        self._bar.update(self._task, advance=n, note=escape(note))
+        self._bar.update(self._task, advance=n, note=visible(note))
 
     def finish(self, note: str = "") -> None:
         """Fill the bar."""
         total = self._bar.tasks[self._task].total
-        self._bar.update(self._task, completed=total, note=escape(note))
+        self._bar.update(self._task, completed=total, note=visible(note))
 
     def tell(self, text: str) -> None:
         """Print a line above the bars."""
-        self._bar.console.print(self.prefix + text, markup=False, highlight=False)
+        say(self.prefix + text)
 
 
 class LineProgress(Progress):
@@ -119,10 +132,10 @@ class LineProgress(Progress):
 
     def tell(self, text: str) -> None:
         """Print a line."""
-        OUT.print(self.prefix + text, markup=False, highlight=False)
+        say(self.prefix + text)
 
     def _line(self, text: str) -> None:
-        OUT.print(f"{self.prefix + self.stage:<24} {text}".rstrip(), markup=False, highlight=False)
+        say(f"{self.prefix + self.stage:<24} {text}".rstrip())
 
 
 class NoProgress(Progress):
@@ -156,21 +169,28 @@ def reading(progress: Progress) -> Callable[[int, int], None]:
 
 def say(text: str = "") -> None:
     """Print a line of plain text."""
-    OUT.print(text, markup=False, highlight=False)
+    OUT.print(Text(visible(text)))
+
+
+def say_error(text: str, mark: str = "error:", style: str = "bold red") -> None:
+    """Print a line of plain text where errors go, after a coloured mark if there is one."""
+    ERRORS.print(Text.assemble((mark, style), " " if mark else "", visible(text)))
 
 
 def say_json(values: object) -> None:
     """Print values as JSON, for programs."""
-    OUT.out(json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False), highlight=False)
+    text = json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False)
+    # JSON's own way to write any character; these occur inside strings only.
+    OUT.out(_UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text), highlight=False)
 
 
 def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table; the first column is text, the others are numbers."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for i, column in enumerate(columns):
-        table.add_column(column, justify="right" if i else "left", no_wrap=True)
+        table.add_column(Text(visible(column)), justify="right" if i else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
+        table.add_row(*(Text(visible(cell)) for cell in row))
     OUT.print(table, highlight=False)
 
 
@@ -180,7 +200,7 @@ def show_warning(
 ) -> None:  # fmt: skip
     """Show our own warnings as a sentence; those of libraries are for developers and stay silent here."""
     if issubclass(category, NngcdWarning):
-        ERRORS.print(f"[yellow]note:[/] {escape(str(message))}", highlight=False)
+        say_error(str(message), "note:", "yellow")
 
 
 @contextmanager
@@ -201,3 +221,11 @@ def each_note_once() -> Iterator[None]:
         yield
     finally:
         warnings.showwarning = show
+
+
+class PlainFormatter(logging.Formatter):
+    """What the library logs, fit for a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        return visible(super().format(record))

@@ -63,7 +63,7 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     settings = resolve({"data": data, "seed": seed, "k": k, "reading": reading or {}, **chosen})
     if settings.k_range and settings.k_range[0] == settings.k_range[1]:
         raise ConfigError("k", k, "leaves nothing to estimate; give a range such as 20..60, or leave it out")
-    is_run = RunFolder(Path(data)).environment.is_file()
+    is_run = bool(data) and RunFolder(Path(data)).environment.is_file()
     if is_run and (given := as_flags(chosen | ({"cache": cache} if cache else {})) + typed):
         raise ConfigError(given[0], " ".join(given[1:2]), "is for images; a run brings its own features")
     with progress_display(is_quiet=quiet or json) as progress:

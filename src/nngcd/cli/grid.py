@@ -17,7 +17,7 @@ from nngcd.bench.comparison import Row, Summary, check_comparable, row_of
 from nngcd.bench.grid import Cell, Variant, read_summary
 from nngcd.bench.tables import Report, as_table
 from nngcd.choosing_k import given_k
-from nngcd.cli.display import ERRORS, each_note_once, say
+from nngcd.cli.display import each_note_once, say, say_error
 from nngcd.cli.running import InGrid, Opened, fit_run, open_data, values_from
 from nngcd.core.components import component_names, find_component
 from nngcd.core.config import Values, flatten, parse_assignments
@@ -252,6 +252,6 @@ def as_json(rows: Sequence[Row], report: Report, files: Sequence[Path]) -> dict[
 def end(done: Done) -> None:
     """Say which runs failed, and leave with the exit code of the first of them, if there are any."""
     for cell, error in done.failures:
-        ERRORS.print(f"failed: {cell.variant}, seed {cell.settings.seed}: {error}", markup=False, highlight=False)
+        say_error(f"failed: {cell.variant}, seed {cell.settings.seed}: {error}", mark="")
     if done.failures:
         raise typer.Exit(done.failures[0][1].exit_code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from nngcd.cli.options import COLUMNS_HELP
+from nngcd.core.errors import ConfigError
 
 PANEL = "How DATA is read (docs/bad-input.md)"
 
@@ -73,7 +75,7 @@ def takes_reading(command: Callable[..., None]) -> Callable[..., None]:
 
     def with_reading(**given: Any) -> None:  # noqa: ANN401 (what was typed)
         used = {name: given.pop(name) for name in _OPTIONS}
-        command(**given, reading=_settings({name: value for name, value in used.items() if value}))
+        command(**given, reading=_settings({name: value for name, value in used.items() if _is_given(value)}))
 
     with_reading.__name__, with_reading.__doc__ = command.__name__, command.__doc__
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in [*own, *added]]
@@ -96,6 +98,11 @@ def as_typed(reading: dict[str, Any]) -> list[str]:
     return words
 
 
+def _is_given(value: object) -> bool:
+    """Whether a flag was typed; 0 is a value like any other."""
+    return value is not None and value is not False and value != []
+
+
 def _default(kind: Any) -> Any:  # noqa: ANN401 (a type)
     return False if kind.__origin__ is bool else None
 
@@ -109,7 +116,14 @@ def _settings(used: dict[str, Any]) -> dict[str, Any]:
     if "columns" in settings:
         settings["columns"] = settings["columns"].split(",")
     if "max_pixels" in settings:
-        settings["max_pixels"] = int(settings["max_pixels"])
+        settings["max_pixels"] = _whole(settings["max_pixels"])
     if settings.get("rest") == "unlabeled":
         settings["rest"] = "unlabelled"
     return settings
+
+
+def _whole(max_pixels: float) -> int:
+    """Return the number of pixels, which may be written as 2e9."""
+    if not 1 <= max_pixels < math.inf:
+        raise ConfigError("--max-pixels", max_pixels, "must be a number of pixels, at least 1")
+    return int(max_pixels)

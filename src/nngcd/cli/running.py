@@ -14,13 +14,15 @@ from typing import Any
 
 import typer
 
-from nngcd.cli.display import ERRORS, progress_display, reading, say, say_json
+from nngcd.cli.display import PlainFormatter, progress_display, reading, say, say_error, say_json
 from nngcd.cli.stopping import EXIT_INTERRUPTED, interrupt_on_sigterm
+from nngcd.cli.watching import Watched
 from nngcd.cli.words import found_words, has_collapsed, held_back_words, label_error_words, score_words
 from nngcd.core import config, processes
 from nngcd.core.device import choose_device
 from nngcd.core.errors import ConfigError, TrainingError, UserError, warn
 from nngcd.core.files import check_outside
+from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config
 from nngcd.core.run_schemas import WholeSummary
@@ -152,9 +154,20 @@ def fit_run(
             around.enter_context(run.locked())
             run.remove_litter()
             around.enter_context(run.logged())
-        shown = around.enter_context(progress_display(is_quiet=is_quiet, prefix=prefix))
+        shown = around.enter_context(_progress(is_quiet=is_quiet, prefix=prefix))
         discover(job, truth, run, cache=cache or run.path.parent / ".nngcd-cache", progress=shown)
     return run
+
+
+@contextmanager
+def _progress(*, is_quiet: bool, prefix: str) -> Iterator[Progress]:
+    """Yield what shows how far a run is; several processes are watched."""
+    with progress_display(is_quiet=is_quiet, prefix=prefix) as shown:
+        if processes.count() == 1:
+            yield shown
+        else:
+            with Watched(shown, processes.count()) as watched:
+                yield watched
 
 
 def _new_run(path: Path, *, may_rename: bool) -> RunFolder:
@@ -175,7 +188,7 @@ def report_on(run: RunFolder, *, is_quiet: bool) -> None:
     except UserError as error:
         warn(f"the report could not be written: {error} {again}")
     except KeyboardInterrupt:
-        ERRORS.print(f"\nStopped before the report was written. {again}", markup=False, highlight=False)
+        say_error(f"\nStopped before the report was written. {again}", mark="")
         raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
@@ -235,7 +248,7 @@ def interruptible(run: RunFolder, go_on: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        ERRORS.print(f"\nStopped; {_kept(run)}. Continue:  {go_on}", markup=False, highlight=False)
+        say_error(f"\nStopped; {_kept(run)}. Continue:  {go_on}", mark="")
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except RuntimeError as error:
         if not processes.is_broken_connection(error):
@@ -260,4 +273,6 @@ def _kept(run: RunFolder) -> str:
 def show_log(is_verbose: bool) -> None:
     """Show what the library logs, if asked to."""
     if is_verbose:
-        logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+        handler = logging.StreamHandler()
+        handler.setFormatter(PlainFormatter("%(name)s: %(message)s"))
+        logging.basicConfig(level=logging.INFO, handlers=[handler])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ def whitened_within_classes(features_nd: Rows, labels_n: Rows) -> Tensor:
     Raises:
         DataError: the features hold NaN or infinite values.
     """
-    rows = UnitRows.of(features_nd, labels_n)
+    rows = _rows(features_nd, labels_n)
     map_de = whitening_map(rows, MAX_FEATURES)
     if map_de is None:
         return main_directions(features_nd).float()
@@ -64,9 +65,17 @@ def whitening(features_nd: Rows, labels_n: Rows, n_directions: int) -> tuple[Ten
     Raises:
         DataError: the features hold NaN or infinite values.
     """
-    rows = UnitRows.of(features_nd, labels_n)
+    rows = _rows(features_nd, labels_n)
     map_de = whitening_map(rows, n_directions)
     return rows.mean_d, _main_map(rows, n_directions) if map_de is None else map_de
+
+
+def _rows(features_nd: Rows, labels_n: Rows) -> UnitRows:
+    """Return the rows with their classes numbered 0, 1, 2, ...: sums are kept of every number up to the highest."""
+    rows = UnitRows.of(features_nd, labels_n)
+    class_c: Tensor = torch.unique(rows.label_n[rows.label_n >= 0])  # type: ignore[no-untyped-call]
+    label_n = torch.where(rows.label_n >= 0, torch.searchsorted(class_c, rows.label_n), -1)
+    return dataclasses.replace(rows, label_n=label_n)
 
 
 def whitened_points(points: Points) -> Points | None:

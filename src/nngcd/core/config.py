@@ -56,13 +56,18 @@ def _built(cls: type[Settings], values: Mapping[str, Any]) -> Settings:
 
 
 def check_names(cls: type, values: Mapping[str, Any], prefix: str = "") -> None:
-    """Raise `ConfigError` for the first name that is not a field of the settings class, at any depth."""
+    """Raise `ConfigError` for the first name that is not a field of the settings class, at any depth.
+
+    Also for true or false where a number or text is wanted: it would count as 1 or 0.
+    """
     kinds = _field_types(cls)
     for name, value in values.items():
         if name not in kinds:
             hint = did_you_mean(name, kinds)
             raise ConfigError(prefix + name, value, f"no such setting.{hint} There are: {', '.join(sorted(kinds))}")
         kind = kinds[name]
+        if isinstance(value, bool) and kind is not Any and bool not in (kind, *typing.get_args(kind)):
+            raise ConfigError(prefix + name, value, "must be a number or a name, not true or false")
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
             if not isinstance(value, Mapping):
                 raise ConfigError(prefix + name, value, f"is a group of settings: {', '.join(_field_types(kind))}")

@@ -1,8 +1,28 @@
-"""How many processor cores there are for us."""
+"""How many processor cores there are for us, and how many processes torchrun started to share them."""
 
 from __future__ import annotations
 
 import os
+
+from nngcd.core.errors import ConfigError
+
+
+def launched_number(name: str, absent: int) -> int:
+    """Return a number that torchrun gives every process it starts, such as `WORLD_SIZE`.
+
+    Raises:
+        ConfigError: the variable holds something else.
+    """
+    text = os.environ.get(name, str(absent))
+    least = 0 if name == "RANK" else 1
+    if not text.isdecimal() or int(text) < least:
+        raise ConfigError(name, text, "must be a whole number, as torchrun sets it. To run one process: unset it")
+    return int(text)
+
+
+def n_launched() -> int:
+    """Return how many processes torchrun started, 1 without torchrun; asked without waiting seconds for torch."""
+    return launched_number("WORLD_SIZE", 1) if "TORCHELASTIC_RUN_ID" in os.environ else 1
 
 
 def n_cores() -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from typing import Literal
 
 import torch
 
-from nngcd.core.cores import n_cores
+from nngcd.core.cores import launched_number, n_cores
 from nngcd.core.errors import ConfigError, ResourceError
+
+MOST_WORKERS = 256
 
 Precision = Literal["32-true", "16-mixed", "bf16-mixed"]
 
@@ -58,5 +59,7 @@ def choose_workers(n_workers: int | None) -> int:
     Reading takes turns with the network on a small CPU, where one core less still leaves the network starved.
     """
     if n_workers is not None:
+        if not 0 <= n_workers <= MOST_WORKERS:
+            raise ConfigError("workers", n_workers, f"must be from 0 to {MOST_WORKERS}")
         return n_workers
-    return max(1, min(8, n_cores()) // int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
+    return max(1, min(8, n_cores()) // launched_number("LOCAL_WORLD_SIZE", 1))

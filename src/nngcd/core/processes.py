@@ -5,7 +5,6 @@ With one process everything here is the identity. All processes call the same fu
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 from typing import Any
 
@@ -13,20 +12,22 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from nngcd.core.cores import launched_number, n_launched
+
 
 def is_launched() -> bool:
     """Whether torchrun started this process as one of several."""
-    return dist.is_available() and dist.is_torchelastic_launched() and int(os.environ["WORLD_SIZE"]) > 1
+    return dist.is_available() and n_launched() > 1
 
 
 def count() -> int:
     """Return how many processes work on this run."""
-    return int(os.environ["WORLD_SIZE"]) if is_launched() else 1
+    return n_launched() if is_launched() else 1
 
 
 def rank() -> int:
     """Return which of them this is, from 0."""
-    return int(os.environ["RANK"]) if is_launched() else 0
+    return launched_number("RANK", 0) if is_launched() else 0
 
 
 def is_first() -> bool:

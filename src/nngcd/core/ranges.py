@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable
 
 from nngcd.core.errors import ConfigError
 
+MOST = 1_000_000
+"""Of epochs, images in a batch, hidden units or anything else that is counted in settings."""
+
 
 def check_positive(config: object, *names: str) -> None:
     """Raise `ConfigError` unless these are positive and finite."""
@@ -38,8 +41,8 @@ def check_share_below_one(config: object, *names: str) -> None:
 
 
 def check_at_least_one(config: object, *names: str) -> None:
-    """Raise `ConfigError` unless these are at least 1."""
-    _check(config, names, "at least 1", lambda value: value >= 1)
+    """Raise `ConfigError` unless these are at least 1, and at most a million: more of anything is a slip."""
+    _check(config, names, f"at least 1 and at most {MOST:,}", lambda value: 1 <= value <= MOST)
 
 
 def _check(config: object, names: Iterable[str], what: str, is_right: Callable[[float], bool]) -> None:

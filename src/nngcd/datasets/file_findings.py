@@ -92,6 +92,12 @@ def _left_out(seen: Seen) -> Iterator[Finding]:
             code="D29", severity="note", effect="ignored", files=files,
             what=f"{count(len(files), 'empty category folder')}: {quoted(names)}",
         )  # fmt: skip
+    if files := tuple(problem for problem in listed.problems if problem.code == "D28"):
+        yield Finding(
+            code="D28", severity="warning", effect="left out", files=files,
+            what=f"{count(len(files), 'name')} {'is' if len(files) == 1 else 'are'} no file, first "
+            f"'{files[0].file_name}' ({files[0].reason})",
+        )  # fmt: skip
     if ignored := seen.listed.ignored:
         files = tuple(Problem(name, "D28", "not an image by its name") for name in ignored)
         yield Finding(

@@ -36,7 +36,7 @@ def no_such_path(
 
 @dataclass(frozen=True, slots=True)
 class FileTree:
-    """The files under a folder, as sorted paths relative to it, its first-level folders, and the links not followed.
+    """The files under a folder, as sorted paths relative to it, its first-level folders, and what is left out.
 
     `hidden` has the files of each folder whose name begins with a dot; they are left out.
     """
@@ -92,6 +92,12 @@ def _visit(folder: Path, real_root: Path | None, tree: FileTree, *, is_linked: b
             _visit(path, real_root, tree, is_linked=is_linked or entry.is_symlink(), prefix=name + "/")
         elif entry.is_file():
             tree.file_names.append(name)
+        else:
+            tree.problems.append(Problem(name, "D28", f"not a file, but {_kind(path)}"))
+
+
+def _kind(path: Path) -> str:
+    return "a named pipe" if path.is_fifo() else "a socket" if path.is_socket() else "a device"
 
 
 def _visible_files(folder: str) -> list[str]:

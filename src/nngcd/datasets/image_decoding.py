@@ -16,6 +16,8 @@ from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
 FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "WEBP", "GIF", "PPM")
 _FIRST_BYTES = (b"\xff\xd8\xff", b"\x89PNG", b"II*\0", b"MM\0*", b"RIFF", b"GIF8")
 _ORIENTATION = 0x0112
+PILLOW_PIXELS = 178_956_970
+"""Pillow's own limit."""
 # Pillow keeps its limit in one place for the whole process.
 _PILLOW_LIMIT = threading.Lock()
 
@@ -28,6 +30,11 @@ class Decoding:
     """Images of more pixels are refused; when absent, Pillow's own limit of 178,956,970."""
     grey_range: tuple[float, float] | None = None
     """The values of 16-bit, 32-bit and float images that become black and white; when absent, each image's own."""
+
+    @property
+    def max_bytes(self) -> int:
+        """The largest file that is read: as many pixels as are allowed, not compressed, in four channels of 16 bits."""
+        return 8 * (self.max_pixels or PILLOW_PIXELS)
 
 
 DEFAULT = Decoding()

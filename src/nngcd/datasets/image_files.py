@@ -43,7 +43,7 @@ def open_rgb(path: Path, decoding: Decoding = DEFAULT, *, content_hash: str | No
             or holds no image that can be read.
     """
     try:
-        data = _read_patiently(path)
+        data = _read_patiently(path, decoding)
         if content_hash is not None and hashlib.sha256(data).hexdigest() != content_hash:
             raise DataError(f"D04: '{path}' changed while the run was reading it. Run the same command again.")
         return decode_rgb(data, decoding)
@@ -54,12 +54,27 @@ def open_rgb(path: Path, decoding: Decoding = DEFAULT, *, content_hash: str | No
         raise DataError(f"D03: cannot read image '{path}': {error}.") from error
 
 
-def _read_patiently(path: Path) -> bytes:
+def _read_patiently(path: Path, decoding: Decoding) -> bytes:
     for seconds in SECONDS_BEFORE_RETRIES:
         try:
-            return path.read_bytes()
+            return read_image_file(path, decoding)
         except OSError:
             time.sleep(seconds)
+    return read_image_file(path, decoding)
+
+
+def read_image_file(path: Path, decoding: Decoding = DEFAULT) -> bytes:
+    """Return the content of an image file, unless it is larger than any image of the allowed size.
+
+    Raises:
+        OSError: the file cannot be reached.
+        UnreadableError: it is too large; all of it would have to fit into memory.
+    """
+    n_bytes = path.stat().st_size
+    if n_bytes > decoding.max_bytes:
+        reason = f"too large ({n_bytes / 1e9:.1f} GB; an image within the pixel limit takes up to "
+        too_large = Image.DecompressionBombError(f"{n_bytes} bytes")
+        raise UnreadableError(f"{reason}{decoding.max_bytes / 1e9:.1f} GB)") from too_large
     return path.read_bytes()
 
 
@@ -99,7 +114,11 @@ class ImageFiles:
         suffix = "" if self.decoding.grey_range is None else f"-grey{self.decoding.grey_range}"
         if self.content_hashes is not None:
             return self.content_hashes[index] + suffix
-        return hashlib.sha256((self.root / self.file_names[index]).read_bytes()).hexdigest() + suffix
+        path = self.root / self.file_names[index]
+        try:
+            return hashlib.sha256(read_image_file(path, self.decoding)).hexdigest() + suffix
+        except UnreadableError as error:
+            raise DataError(f"D20: cannot read image '{path}': {error}.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +239,7 @@ class FileCheck:
 def check_file(path: Path, decoding: Decoding = DEFAULT) -> FileCheck:
     """Return what a file holds; all of it is read, so that half a file is not taken for a whole one."""
     try:
-        data = path.read_bytes()
+        data = read_image_file(path, decoding)
         facts = probe(data, decoding)
     except FileNotFoundError:
         return FileCheck(code="D15", reason="missing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -11,6 +12,7 @@ from nngcd.core.files import write_json, write_text
 from nngcd.export.source import Source, Written
 
 TASKS, INTERFACE = "labelstudio.json", "labelstudio.xml"
+_NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LOCAL_FILES = "/data/local-files/?d="
 """How Label Studio addresses files under LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT."""
 
@@ -31,7 +33,7 @@ def write(source: Source, out: Path) -> list[Written]:
     columns = ["file_name", "image_id", "label", "status", "confidence", "reviewed"]
     tasks = [_task(version, *row) for row in table[columns].itertuples(index=False)]
     write_json(out / TASKS, tasks)
-    choices = "\n".join(f"    <Choice value={quoteattr(name)}/>" for name in source.categories["name"])
+    choices = "\n".join(f"    <Choice value={quoteattr(_choice(name))}/>" for name in source.categories["name"])
     write_text(
         out / INTERFACE,
         f'<View>\n  <Image name="image" value="$image"/>\n'
@@ -47,10 +49,15 @@ def write(source: Source, out: Path) -> list[Written]:
     ]
 
 
+def _choice(name: str) -> str:
+    r"""Return the name of a category as tasks and interface both write it: XML has no control characters (`\x1b`)."""
+    return _NOT_IN_XML.sub(lambda found: found[0].encode("unicode_escape").decode(), name)
+
+
 def _task(  # noqa: PLR0913 (the columns of a row)
     version: str, file_name: str, image_id: str, label: str, status: str, confidence: float, is_reviewed: bool
 ) -> dict[str, Any]:
-    choice = {"from_name": "category", "to_name": "image", "type": "choices", "value": {"choices": [label]}}
+    choice = {"from_name": "category", "to_name": "image", "type": "choices", "value": {"choices": [_choice(label)]}}
     prediction: dict[str, Any] = {"model_version": version, "result": [choice]}
     if confidence == confidence:  # NaN: a person moved the image, the model has no say
         prediction["score"] = round(float(confidence), 6)

@@ -9,17 +9,21 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
 UNMATCHED = -1
+MOST_CELLS = 10**9
 
 
 def contingency(cluster: ArrayLike, class_: ArrayLike) -> NDArray[np.int64]:
     """Return how many images lie in each cluster and class: (largest cluster + 1, largest class + 1) counts.
 
     Raises:
-        ValueError: the arrays are not (n,) non-negative integers of one length.
+        ValueError: the arrays are not (n,) non-negative integers of one length, or hold ids of billions.
     """
     ids = {"cluster": as_ids("cluster", cluster), "class_": as_ids("class_", class_)}
     check_same_length(**ids)
     n_clusters, n_classes = (int(values.max(initial=-1)) + 1 for values in ids.values())
+    if n_clusters * n_classes > MOST_CELLS:
+        highest = f"cluster up to {n_clusters - 1} and class up to {n_classes - 1}"
+        raise ValueError(f"ids are too high ({highest}) to count them; number both 0, 1, 2, ...")
     cell = ids["cluster"] * n_classes + ids["class_"]
     return np.bincount(cell, minlength=n_clusters * n_classes).reshape(n_clusters, n_classes)
 

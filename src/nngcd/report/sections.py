@@ -38,14 +38,17 @@ def found(findings: Findings) -> str:
     """Return what was found: two sentences, a bar and a row of numbers."""
     free = findings.results[~findings.is_labelled_n]
     counts = {status: int((free["status"] == status).sum()) for status in ("known", "new", "unsure")}
-    new_sizes = free.loc[free["status"] == "new", "category"].value_counts()
-    n_known = int((findings.categories["kind"] == "known").sum())
+    is_known = findings.categories["kind"] == "known"
+    # As in summary.json: a category that holds only unsure images is one, too.
+    n_new = free.loc[~free["category"].isin(findings.categories["id"][is_known]), "category"].nunique()
+    n_known = int(is_known.sum())
     lead = [f"{_images(len(free))} without a label were sorted."]
     if n_known:
         lead.append(f"{counts['known']:,} look like {_one_of(n_known, 'known category', 'known categories')};")
-    if len(new_sizes):
-        groups = "one new category" if len(new_sizes) == 1 else f"{len(new_sizes):,} new categories"
-        lead.append(f"{counts['new']:,} fall into {groups}.")
+    if n_new:
+        groups = "one new category" if n_new == 1 else f"{n_new:,} new categories"
+        included = ", unsure images included" if counts["unsure"] else ""
+        lead.append(f"{counts['new']:,} fall into {groups}{included}.")
     else:
         lead.append("no new category was found.")
     if counts["unsure"]:
@@ -55,7 +58,7 @@ def found(findings: Findings) -> str:
         ("look known", counts["known"], "known"),
         ("look new", counts["new"], "new"),
         *([("unsure", counts["unsure"], "unsure")] if counts["unsure"] else []),
-        (f"categories, {n_known:,} known + {len(new_sizes):,} new", n_known + len(new_sizes), ""),
+        (f"categories, {n_known:,} known + {n_new:,} new", n_known + n_new, ""),
         *([("files not used", n_bad, "")] if (n_bad := findings.summary.get("n_unreadable", 0)) else []),
     ]
     boxes = "".join(

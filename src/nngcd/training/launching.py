@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import atexit
 import logging
-import os
 
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
 
 from nngcd.core import processes
+from nngcd.core.cores import launched_number
 from nngcd.core.device import Precision
 
 
@@ -22,7 +22,7 @@ def launch(device: torch.device, precision: Precision, *, has_stages: bool = Fal
     if not processes.is_launched():
         return Fabric(accelerator=device.type, devices=1, precision=precision)
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it greets at length
-    n_local = int(os.environ["LOCAL_WORLD_SIZE"])
+    n_local = launched_number("LOCAL_WORLD_SIZE", 1)
     fabric = Fabric(
         accelerator=device.type,
         devices=n_local,

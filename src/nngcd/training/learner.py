@@ -89,7 +89,7 @@ class Learner(nn.Module):
         if self.n_pieces == 1:
             parts = [tail(part.float()) for part in small_batches(hidden_m)]
         else:
-            parts = [_recomputed(tail, piece) for piece in hidden_m.tensor_split(self.n_pieces)]
+            parts = [_recomputed(tail, piece) for piece in hidden_m.tensor_split(min(self.n_pieces, len(hidden_m)))]
         features_bvd = torch.unflatten(torch.cat(parts).float(), 0, hidden_vb.shape[:2]).transpose(0, 1)
         return processes.gather(features_bvd, n_images).transpose(0, 1)
 

@@ -18,6 +18,7 @@ from nngcd.core import processes
 from nngcd.core.errors import ConfigError, ResourceError, TrainingError
 from nngcd.core.memory import is_out_of_memory
 from nngcd.core.progress import Progress
+from nngcd.core.ranges import MOST
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.schedules import cosine_learning_rate
 from nngcd.methods.contract import Moment, Overview
@@ -64,15 +65,15 @@ class Config:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "pieces"):
-            self._check(name, getattr(self, name) >= 1, "must be at least 1")
+            self._check(name, 1 <= getattr(self, name) <= MOST, f"must be at least 1 and at most {MOST:,}")
+        for name in ("tail_learning_rate", "weight_decay"):
+            self._check(name, 0 <= (getattr(self, name) or 0) < math.inf, "must be finite and not negative")
         is_positive = math.isfinite(self.learning_rate) and self.learning_rate > 0
         self._check("learning_rate", is_positive, "must be positive")
         self._check("final_learning_rate", 0 <= self.final_learning_rate <= 1, "must be in [0, 1]")
         self._check("tail_final_learning_rate", 0 <= (self.tail_final_learning_rate or 0) <= 1, "must be in [0, 1]")
         self._check("momentum", 0 <= self.momentum < 1, "must be in [0, 1)")
         self._check("resting_share", 0 <= self.resting_share < 1, "must be in [0, 1)")
-        self._check("tail_learning_rate", (self.tail_learning_rate or 0) >= 0, "must not be negative")
-        self._check("weight_decay", self.weight_decay >= 0, "must not be negative")
 
     def _check(self, name: str, is_possible: bool, reason: str) -> None:
         if not is_possible:
