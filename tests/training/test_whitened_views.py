@@ -130,15 +130,14 @@ def test_features_of_a_trained_tail_are_whitened_at_its_end(views):
 def test_an_adapter_behind_a_trained_tail_learns_as_fast_as_the_heads():
     cut = dataclasses.replace(feature_backbone(6), split=lambda _: (nn.Identity(), nn.Linear(6, 6)))
     method = torch.nn.Module()
-    method.averages_tail, method.head = False, nn.Linear(4, 2)
-    (stage, slow, of_stage), (adapter, fast, of_adapter), (heads, full, of_heads) = Learner(
-        whitened(cut, 4).tail, method, tail_learning_rate=0.1
-    ).parts()
-    assert (of_stage, of_adapter, of_heads) == (True, False, False)
-    assert [tuple(p.shape) for p in (*stage, *adapter, *heads)] == [(6, 6), (6,), (4, 4), (4,), (2, 4), (2,)]
-    assert (slow, fast, full) == (0.1, 1.0, 1.0)
+    method.averages_tail, method.head, method.paced = False, nn.Linear(4, 2), lambda _: []
+    _, *parts = Learner(whitened(cut, 4).tail, method, tail_learning_rate=0.1).parts()
+    assert [part.is_tail for part in parts] == [True, False, False]
+    shapes = [tuple(p.shape) for part in parts for p in part.parameters]
+    assert shapes == [(6, 6), (6,), (4, 4), (4,), (2, 4), (2,)]
+    assert [part.rate for part in parts] == [0.1, 1.0, 1.0]
     # Where it is all that is trained, the rate of the tail is its own.
-    stage, adapter, _ = Learner(feature_backbone(6).tail, method, tail_learning_rate=0.5).parts()
+    _, stage, adapter, _ = Learner(feature_backbone(6).tail, method, tail_learning_rate=0.5).parts()
     assert (len(stage.parameters), len(adapter.parameters), adapter.rate, adapter.is_tail) == (0, 2, 0.5, True)
 
 

@@ -50,6 +50,9 @@ def _built(cls: type[Settings], values: Mapping[str, Any]) -> Settings:
         return TypeAdapter(cls).validate_python(dict(values))
     except ValidationError as error:
         first = error.errors()[0]
+        own = first.get("ctx", {}).get("error")
+        if isinstance(own, ConfigError):  # raised by a settings class itself; pydantic takes it for one of its own
+            raise own from None
         name = ".".join(str(part) for part in first["loc"])
         is_list = first["type"] == "tuple_type"
         raise ConfigError(name, first["input"], "give a list, such as '[A, B]'" if is_list else first["msg"]) from None
