@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "core"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "datasets"))
 
 BATCH = 500
 LONGEST = 120

@@ -81,6 +81,33 @@ def test_a_log_of_another_run_is_refused(run):
         Review(run)
 
 
+@pytest.mark.parametrize(
+    "restore",
+    [
+        {"images": [], "categories": {"new-001": None}},
+        {"images": [{"category": "elsewhere", "action": None, "at": None, "ids": ["id-a"]}], "categories": {}},
+        {"images": [{"category": "owl", "action": None, "at": None, "ids": ["id-zzz"]}], "categories": {}},
+        {"images": [], "categories": {"new-003": {"name": 3, "kind": "new", "into": []}}},
+        {"images": [], "categories": {"new-003": {"name": "x", "kind": "old", "into": []}}},
+        {"images": [], "categories": {"new-003": {"name": "x", "kind": "new", "into": ["nowhere"]}}},
+        {"images": [], "categories": {"new-003": {"name": "x", "kind": "new", "into": ["new-003"]}}},
+    ],
+)  # fmt: skip
+def test_a_log_that_leads_where_no_edits_do_is_refused(run, restore):
+    Review(run).rename("new-001", "Tawny")
+    (line,) = lines(run)
+    undo = {
+        "t": line["t"],
+        "user": "x",
+        "op": "undo",
+        "args": {"edit": 0, "restore": restore},
+        "before": line["before"],
+    }
+    run.edits.write_text(json.dumps(line) + "\n" + json.dumps(undo) + "\n")
+    with pytest.raises(DataError, match=r"R03: .*edits\.jsonl"):
+        Review(run)
+
+
 def test_of_two_windows_the_second_must_reload_and_nothing_is_lost(run):
     first, second = Review(run), Review(run)
     first.rename("new-001", "Tawny")

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
+from pydantic import TypeAdapter
+
 from nngcd.core.errors import UserError, did_you_mean
 from nngcd.review.state import Category, Placed, State, live_category
 
@@ -84,18 +86,19 @@ def patch_to_json(patch: Patch) -> dict[str, Any]:
     }
 
 
+_PLACED, _CATEGORY = TypeAdapter(Placed), TypeAdapter(Category)
+
+
 def patch_from_json(values: Mapping[str, Any]) -> Patch:
-    """Return the patch that `patch_to_json` described."""
+    """Return the patch that `patch_to_json` described; raise `ValueError` where it describes none."""
     images = {
-        image: Placed(group["category"], group["action"], group["at"])
+        image: placed
         for group in values["images"]
+        for placed in [_PLACED.validate_python(group)]
         for image in group["ids"]
     }
     categories = {
-        id_: None
-        if facts is None
-        else Category(**{**facts, "into": tuple(facts["into"]), "parts": tuple(facts.get("parts", ()))})
-        for id_, facts in values["categories"].items()
+        id_: None if facts is None else _CATEGORY.validate_python(facts) for id_, facts in values["categories"].items()
     }
     return Patch(images, categories)
 

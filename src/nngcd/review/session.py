@@ -21,7 +21,7 @@ from nngcd.results import new_prefix
 from nngcd.review.edit_log import EditLog
 from nngcd.review.edits import Edit, Op, inverse, make_edit, replay
 from nngcd.review.splitting import propose_parts
-from nngcd.review.state import Category, Placed, State, category_id, live_category
+from nngcd.review.state import Category, Placed, State, category_id, check_state, live_category
 
 
 def first_state(results: pd.DataFrame, categories: Sequence[str], n_known: int) -> State:
@@ -73,6 +73,7 @@ class Review:
             for number, edit in enumerate(self.log.edits):
                 self._count(number, edit)
             self.state = replay(self.first, self.log.edits)
+            check_state(self.state, self.first)
         except (UserError, LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise DataError(f"R03: {run.edits} does not belong to the results beside it ({error}).") from error
 

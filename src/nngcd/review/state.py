@@ -88,6 +88,31 @@ class State:
         return [image for image, placed in self.images.items() if placed.is_rejected]
 
 
+def check_state(state: State, first: State) -> None:
+    """Raise `UserError` for what no edits can make of a first state: only a damaged or foreign log leads there."""
+    if state.images.keys() != first.images.keys():
+        raise UserError("it speaks of images that are not there")
+    if not all(isinstance(id_, str) and isinstance(found.name, str) for id_, found in state.categories.items()):
+        raise UserError("it has a category whose name is no text")
+    live = state.live
+    if lost := {placed.category for placed in state.images.values()} - {None, *live}:
+        raise UserError(f"it puts images into '{min(map(str, lost))}', which is no category")
+    for category in state.categories.values():
+        if others := {*category.into, *category.parts} - state.categories.keys():
+            raise UserError(f"it made '{min(others)}', which is no category")
+    _check_merges(state)
+
+
+def _check_merges(state: State) -> None:
+    for id_ in state.categories:
+        seen: set[str] = set()
+        while len(into := state.categories[id_].into) == 1:
+            if id_ in seen:
+                raise UserError(f"it merged '{id_}' into itself")
+            seen.add(id_)
+            (id_,) = into
+
+
 def live_category(state: State, id_: str) -> Category:
     """Return a category that can be edited.
 
