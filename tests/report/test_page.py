@@ -231,8 +231,8 @@ def test_page_and_terminal_count_categories_alike(findings, tmp_path):
     known = [name for name in findings.categories["id"] if not name.startswith("new-")]
     labels = results["label_given"].map({name: i for i, name in enumerate(known)}).fillna(-1).astype("int64")
     split = Split(
-        name="x", images=findings.pictures.images, features_nvd=None, labels=labels.to_numpy(), class_names=tuple(known),
-        table=results.assign(split=None, group=None),
+        name="x", images=findings.pictures.images, features_nvd=None, labels=labels.to_numpy(),
+        class_names=tuple(known), table=results.assign(split=None, group=None),
     )  # fmt: skip
     said = describe(split, results)
     assert said["n_new_categories"] == 2

@@ -73,7 +73,7 @@ def whitening(features_nd: Rows, labels_n: Rows, n_directions: int) -> tuple[Ten
 def _rows(features_nd: Rows, labels_n: Rows) -> UnitRows:
     """Return the rows with their classes numbered 0, 1, 2, ...: sums are kept of every number up to the highest."""
     rows = UnitRows.of(features_nd, labels_n)
-    class_c = rows.label_n[rows.label_n >= 0].unique()
+    class_c: Tensor = torch.unique(rows.label_n[rows.label_n >= 0])  # type: ignore[no-untyped-call]
     label_n = torch.where(rows.label_n >= 0, torch.searchsorted(class_c, rows.label_n), -1)
     return dataclasses.replace(rows, label_n=label_n)
 

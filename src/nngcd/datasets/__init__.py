@@ -111,7 +111,9 @@ def _accepted(load: Callable[..., object], **options: object) -> dict[str, objec
 def locate(data: str, dataset: str | None, reading: ReadingConfig | None) -> tuple[str, Path | None, ReadingConfig]:
     """Return which dataset this is, where it lies (None when it lies nowhere or was not added), and how it is read."""
     if not data:
-        raise ConfigError("DATA", data, "is empty; give a folder, a table, an .npz file or a dataset (`.`: this folder)")
+        raise ConfigError(
+            "DATA", data, "is empty; give a folder, a table, an .npz file or a dataset (`.`: this folder)"
+        )
     reading = reading or ReadingConfig()
     if reading.labels is None:
         return *_locate(data, dataset), reading
