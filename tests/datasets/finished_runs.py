@@ -4,6 +4,7 @@ Nine images: owls and crows are known, a and d labelled; new-001 holds four imag
 new-003 none.
 """
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import torch
 
 from nngcd.core.files import write_json, write_table, write_tensors, write_yaml
 from nngcd.core.run_folder import RunFolder
+from nngcd.datasets.split import image_table
 
 IMAGES = (
     ("owl/a.png", "owl", "owl", 0.95),
@@ -49,9 +51,12 @@ def results_table() -> pd.DataFrame:
 
 
 def finished_run(path: Path, *, data: Path | str = "nowhere", results: pd.DataFrame | None = None) -> RunFolder:
-    """Write the folder of a finished run; its model is not there."""
+    """Write the folder of a finished run; its model is not there. Images that lie under `data` get their own ids."""
     run = RunFolder.create(path)
     results = results_table() if results is None else results
+    if Path(data).is_dir():
+        rows = zip(results["file_name"], results["image_id"], strict=True)
+        results = results.assign(image_id=[_image_id(Path(data), *row) for row in rows])
     write_yaml(run.config, {"data": str(data), "dataset": None, "method": "kmeans", "preset": "default",
                             "effort": "quick", "k": 5, "reading": {}})  # fmt: skip
     write_table(run.results, results)
@@ -66,6 +71,13 @@ def finished_run(path: Path, *, data: Path | str = "nowhere", results: pd.DataFr
     write_table(run.problems, pd.DataFrame(problems))
     write_json(run.summary, {"k": 5})
     return run
+
+
+def _image_id(data: Path, file_name: str, otherwise: str) -> str:
+    if not (data / file_name).is_file():
+        return otherwise
+    content = hashlib.sha256((data / file_name).read_bytes()).hexdigest()
+    return str(image_table([file_name], [content])["image_id"][0])
 
 
 def lines(run: RunFolder) -> list[dict]:

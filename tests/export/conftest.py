@@ -16,7 +16,8 @@ def data(tmp_path):
     for i, (name, *_) in enumerate(IMAGES):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         pixels = np.full((10 + i, 20, 3), 20 * i, dtype=np.uint8)
-        Image.fromarray(pixels).save(root / name)
+        # Not compressed: the bytes, and with them the ids in golden files, are the same everywhere.
+        Image.fromarray(pixels).save(root / name, format="PPM")
     return root
 
 
@@ -32,8 +33,8 @@ def reviewed_run(run, monkeypatch):
     review = Review(run, user="ana")
     review.rename("new-001", "=Tawny, <b>")
     review.approve("new-001")
-    review.move(["id-i"], to="owl")
-    review.reject(["id-c"])
+    review.move(["_unlabelled/i.png"], to="owl")
+    review.reject(["_unlabelled/c.png"])
     return run
 
 
@@ -50,7 +51,7 @@ def ugly_run(tmp_path):
     review = Review(run)
     review.rename("owl", "<script>alert(1)</script>")
     review.rename("crow", "CON")
-    review.split("new-001", parts=[["id-4"], ["id-5"], ["id-6"]])
+    review.split("new-001", parts=[[name] for name in names[4:]])
     for id_, name in (("new-004", "a/b"), ("new-005", "dots..."), ("new-006", "con")):
         review.rename(id_, name)
     return run

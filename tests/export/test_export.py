@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from finished_runs import finished_run, results_table
+from PIL import Image
 
 from nngcd.datasets import open_dataset
 from nngcd.export import originals
@@ -85,7 +86,7 @@ def test_only_reviewed(nngcd, run, tmp_path):
     assert (code, "nothing in" in err) == (3, True)
     review = Review(run)
     review.approve("new-001")
-    review.move(["id-i"], to="owl")
+    review.move(["_unlabelled/i.png"], to="owl")
     code, said, _ = nngcd("export", run.path, "--only", "reviewed", "--to", "csv,folders", "--out", tmp_path / "o")
     assert code == 0
     assert len(pd.read_csv(tmp_path / "o" / "labels.csv")) == 5
@@ -126,7 +127,10 @@ def test_hard_links_that_cannot_be_made_are_said_with_the_size_of_a_copy(nngcd, 
     code, _, err = nngcd("export", run.path, "--to", "csv,folders", "--out", tmp_path / "o")
     assert code == 4
     n_bytes = sum(p.stat().st_size for p in (tmp_path / "data").rglob("*.png"))
-    assert f"E01: cannot link across disks; copying {n_bytes} bytes? Say so with --link copy" in err.replace("\n", " ")
+    assert (
+        f"E01: cannot link across disks; copying {originals._amount(n_bytes)}? Say so with --link copy"
+        in err.replace("\n", " ")
+    )
     assert list((tmp_path / "o").iterdir()) == []
     assert nngcd("export", run.path, "--to", "csv,folders", "--out", tmp_path / "o", "--link", "copy")[0] == 0
 
@@ -208,7 +212,7 @@ def test_images_that_were_moved_are_asked_for(nngcd, run, data, tmp_path):
     assert "Where are they now? --root FOLDER" in err
     code, _, err = nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "o", "--root", moved)
     assert "W02: 1 of 9 originals are not under" in err
-    assert "'owl/a.png'. Where are they now? --root FOLDER" in err
+    assert "'owl/a.png' (missing). Where are they now? --root FOLDER" in err
     assert not (tmp_path / "o" / "images").exists()
     # Tables need no images.
     assert nngcd("export", run.path, "--to", "csv,parquet,labelstudio", "--out", tmp_path / "o")[0] == 0
@@ -256,11 +260,49 @@ def test_results_that_point_outside_are_refused(nngcd, tmp_path, data):
     assert (code, "D18" in err) == (3, True)
 
 
+@pytest.mark.parametrize("link", ["hard", "sym", "copy"])
+def test_a_strangers_run_hands_on_no_file_of_this_machine(nngcd, tmp_path, link):
+    etc = tmp_path / "etc"
+    etc.mkdir()
+    (etc / "shadow").write_text("root:secret")
+    os.mkfifo(etc / "pipe")
+    for i in range(2):
+        Image.new("RGB", (4, 4), (i, 0, 0)).save(etc / f"{i}.png")
+    results = results_table()[:4].assign(file_name=["shadow", "pipe", "0.png", "1.png"])
+    run = finished_run(tmp_path / "run", data=etc, results=results)
+    Image.new("RGB", (4, 4), "blue").save(etc / "0.png")  # another picture than the run saw
+    for formats, flags in (("folders", ()), ("hf", ()), ("coco", ())):
+        code, _, err = nngcd("export", run.path, "--to", formats, "--out", tmp_path / "o", "--link", link, *flags)
+        assert (code, "W02: 3 of 4 originals are not under" in err) == (3, True)
+    code, said, err = nngcd("export", run.path, "--to", "folders,hf,coco", "--out", tmp_path / "o", "--link", link,
+                            "--skip-missing")  # fmt: skip
+    assert code == 0, err
+    assert files(tmp_path / "o" / "images") == ["crow/1.png"]
+    assert files(tmp_path / "o" / "hf" / "train" / "images") == ["1.png"]
+    assert [image["file_name"] for image in json.loads((tmp_path / "o" / "coco.json").read_text())["images"]] == [
+        "1.png"
+    ]
+    assert "Not in images: 1 unknown format (--skip-missing): 'shadow'" in said
+    assert "Not in images: 1 not a file (--skip-missing): 'pipe'" in said
+    assert "Not in images: 1 changed since the run (--skip-missing): '0.png'" in said
+
+
+@pytest.mark.parametrize("name", ["../secret.png", "/etc/passwd", "a/../../secret.png"])
+def test_no_format_follows_a_name_out_of_the_folder(nngcd, tmp_path, data, name):
+    results = results_table()
+    results.loc[0, "file_name"] = name
+    run = finished_run(tmp_path / "bad", data=data, results=results)
+    for formats in ("folders", "hf", "coco", "labelstudio"):
+        code, _, err = nngcd("export", run.path, "--to", formats, "--out", tmp_path / "o", "--skip-missing")
+        assert (code, "D18" in err) == (3, True)
+
+
 def test_arrays_are_exported_as_pictures_and_features_cannot_be(nngcd, tmp_path, rng):
     pixels = rng.integers(0, 256, (9, 6, 5, 3), dtype=np.uint8)
     np.savez(tmp_path / "pictures.npz", X=pixels)
     np.savez(tmp_path / "features.npz", X=rng.normal(size=(9, 4)))
-    results = results_table().assign(file_name=[f"row-{i:06d}" for i in range(9)])
+    ids = open_dataset(str(tmp_path / "pictures.npz"))[0].table["image_id"]
+    results = results_table().assign(file_name=[f"row-{i:06d}" for i in range(9)], image_id=ids)
     run = finished_run(tmp_path / "run-a", data=tmp_path / "pictures.npz", results=results)
     code, said, err = nngcd("export", run.path, "--to", "folders,coco,labelstudio", "--out", tmp_path / "o")
     assert code == 0, err

@@ -81,3 +81,10 @@ def load_digits_rows(rows):
 def test_features_have_no_pictures(pictures):
     _, results = pictures
     assert "made from features" in find_pictures({"backbone": "features"}, SETTINGS, results, None).why_none
+
+
+def test_names_that_lead_out_of_the_folder_are_not_followed(tmp_path):
+    results = pd.DataFrame({"file_name": ["a.png", "../b.png"], "image_id": ["1", "2"]})
+    found = find_pictures({"backbone": "x"}, {"data": str(tmp_path), "reading": {}}, results, tmp_path)
+    assert found.images is None
+    assert "D18" in found.why_none

@@ -20,6 +20,12 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or name.casefold() in _SYSTEM_NAMES
 
 
+def leads_out(file_name: str) -> bool:
+    """Return whether the name of an image in the results of a run leads out of the folder of the images."""
+    path = Path(file_name)
+    return path.is_absolute() or ".." in path.parts
+
+
 def no_such_path(
     path: Path,
     *,

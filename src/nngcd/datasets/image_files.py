@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import stat
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from nngcd.datasets.split import Problem
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".ppm", ".pgm", ".pbm")
 NOT_AN_IMAGE = ("0 bytes", "unknown format", "not an image (HTML page)")
+MISSING = "missing"
 ALLOWED_BAD = 0.1
 ALLOW_BAD_SETTING, ALLOW_BAD_FLAG = "--set reading.allow_bad=", "--allow-bad "
 """How a larger share is allowed: benchmarks and a user's own images have different flags."""
@@ -68,9 +70,12 @@ def read_image_file(path: Path, decoding: Decoding = DEFAULT) -> bytes:
 
     Raises:
         OSError: the file cannot be reached.
-        UnreadableError: it is too large; all of it would have to fit into memory.
+        UnreadableError: it is no regular file, or too large; all of it would have to fit into memory.
     """
-    n_bytes = path.stat().st_size
+    facts = path.stat()
+    if not stat.S_ISREG(facts.st_mode):
+        raise UnreadableError("not a file")  # a pipe would never end
+    n_bytes = facts.st_size
     if n_bytes > decoding.max_bytes:
         reason = f"too large ({n_bytes / 1e9:.1f} GB; an image within the pixel limit takes up to "
         too_large = Image.DecompressionBombError(f"{n_bytes} bytes")
@@ -242,7 +247,7 @@ def check_file(path: Path, decoding: Decoding = DEFAULT) -> FileCheck:
         data = read_image_file(path, decoding)
         facts = probe(data, decoding)
     except FileNotFoundError:
-        return FileCheck(code="D15", reason="missing")
+        return FileCheck(code="D15", reason=MISSING)
     except OSError as error:
         return FileCheck(code="D03", reason=f"cannot be opened ({error.strerror or error})")
     except UnreadableError as error:

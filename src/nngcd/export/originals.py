@@ -5,22 +5,25 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Protocol
 
+import pandas as pd
 from PIL import Image, UnidentifiedImageError
 
 from nngcd.core.config import build
 from nngcd.core.errors import DataError, NoSuchDataError, ResourceError
+from nngcd.core.progress import Counted, Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config
 from nngcd.datasets import open_dataset
-from nngcd.datasets.image_decoding import FORMATS
+from nngcd.datasets.image_decoding import DEFAULT, FORMATS, Decoding
+from nngcd.datasets.image_files import MISSING, check_files
 from nngcd.datasets.manifest_rows import TABLE_EXTENSIONS
 from nngcd.datasets.reading import Config as ReadingConfig
-from nngcd.datasets.split import Images
+from nngcd.datasets.split import Images, image_table
+from nngcd.report.thumbnails import CHANGED
 
 _NO_HARD_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS, errno.EACCES)
 
@@ -41,8 +44,12 @@ class Originals(Protocol):
         """Where the images should be, in words."""
         ...
 
-    def missing(self, file_names: Iterable[str]) -> list[str]:
-        """Return which of the images are not there."""
+    def problems(self, table: pd.DataFrame, progress: Progress) -> dict[str, str]:
+        """Return the images that cannot be handed on, by file name, with the reason: gone, or not what the run saw.
+
+        A run folder may come from a stranger and name any file of this machine. Only what is an image, and has the
+        content that the run recorded (`image_id`), is shown or handed on.
+        """
         ...
 
     def size(self, file_name: str) -> tuple[int, int]:
@@ -63,6 +70,7 @@ class Files:
     """Images that are files under a folder."""
 
     root: Path
+    decoding: Decoding = DEFAULT
     has_files: bool = True
 
     @property
@@ -70,12 +78,14 @@ class Files:
         """The folder."""
         return f"under {self.root}"
 
-    def missing(self, file_names: Iterable[str]) -> list[str]:
-        """Return which of the files are not there; `DataError` for one that would lie elsewhere."""
-        names = list(file_names)
-        if outside := [name for name in names if name.startswith("/") or ".." in PurePosixPath(name).parts]:
-            raise DataError(f"D18: the results name a file outside the data folder: '{outside[0]}'.")
-        return [name for name in names if not (self.root / name).is_file()]
+    def problems(self, table: pd.DataFrame, progress: Progress) -> dict[str, str]:
+        """Return the files that are gone, or not what the run saw; all of them are read."""
+        names, stage = table["file_name"].tolist(), Counted(progress, "looking at images")
+        checks = check_files(self.root, names, decoding=self.decoding, on_progress=stage)
+        stage.finish()
+        reasons = {name: check.reason for name, check in zip(names, checks, strict=True) if check.reason is not None}
+        ids = image_table(names, [check.content_hash for check in checks])["image_id"]
+        return _changed(table, ids.tolist()) | reasons
 
     def size(self, file_name: str) -> tuple[int, int]:
         """Return width and height, from the head of the file alone."""
@@ -128,12 +138,16 @@ class Arrays:
 
     images: Images
     rows: dict[str, int]
+    ids: list[str]
     where: str
     has_files: bool = False
 
-    def missing(self, file_names: Iterable[str]) -> list[str]:
-        """Return which images the data no longer hold."""
-        return [name for name in file_names if name not in self.rows]
+    def problems(self, table: pd.DataFrame, progress: Progress) -> dict[str, str]:
+        """Return the images that the data no longer hold, or hold another content for."""
+        is_there = table["file_name"].isin(self.rows.keys())
+        there = table[is_there]
+        missing = dict.fromkeys(table["file_name"][~is_there], MISSING)
+        return missing | _changed(there, [self.ids[self.rows[name]] for name in there["file_name"]])
 
     def size(self, file_name: str) -> tuple[int, int]:
         """Return width and height."""
@@ -158,12 +172,12 @@ def open_originals(run: RunFolder, root: Path | None) -> Files | Arrays:
     reading = build(ReadingConfig, settings.get("reading") or {})
     data = Path(str(settings["data"]))
     if root is not None:
-        return Files(root)
+        return Files(root, reading.decoding)
     if settings.get("dataset") in (None, "folder", "manifest"):
         if data.is_dir():
-            return Files(data)
+            return Files(data, reading.decoding)
         if data.suffix.lower() in TABLE_EXTENSIONS:
-            return Files(Path(reading.image_root) if reading.image_root else data.parent)
+            return Files(Path(reading.image_root) if reading.image_root else data.parent, reading.decoding)
         # A path is kept absolute, a benchmark's name is not.
         if data.is_absolute() and not data.exists():
             raise NoSuchDataError(f"D01: the images are no longer in {data}. Where are they now? --root FOLDER")
@@ -171,8 +185,15 @@ def open_originals(run: RunFolder, root: Path | None) -> Files | Arrays:
     if split.images is None:
         raise DataError(f"{run.path} was made from features; there are no images to export. Export a table: --to csv")
     if folder := _folder_of(split.images):
-        return Files(folder)
-    return Arrays(split.images, {name: i for i, name in enumerate(split.table["file_name"])}, f"in {data}")
+        return Files(folder, reading.decoding)
+    rows = {name: i for i, name in enumerate(split.table["file_name"])}
+    return Arrays(split.images, rows, split.table["image_id"].tolist(), f"in {data}")
+
+
+def _changed(table: pd.DataFrame, ids_now: list[str]) -> dict[str, str]:
+    """Return the images whose content is not what the run recorded."""
+    rows = zip(table["file_name"], table["image_id"], ids_now, strict=True)
+    return {name: CHANGED for name, then, now in rows if then != now}
 
 
 def _folder_of(images: Images) -> Path | None:

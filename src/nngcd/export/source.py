@@ -14,6 +14,8 @@ from nngcd.core.files import check_outside
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config
+from nngcd.datasets.file_tree import leads_out
+from nngcd.datasets.findings import quoted
 from nngcd.export.originals import Originals, open_originals
 from nngcd.review.reviewed import Reviewed
 from nngcd.review.state import State
@@ -64,24 +66,34 @@ class Source:
         return open_originals(self.run, self.options.root)
 
     @cached_property
+    def without_original(self) -> dict[str, str]:
+        """The sorted images whose originals are gone or not what the run saw, by file name, with the reason."""
+        return self.originals.problems(self.sorted, self.progress)
+
+    @cached_property
     def pictured(self) -> pd.DataFrame:
         """The sorted images whose originals are there; `DataError` (W02) if some are not and may not be left out."""
-        table = self.sorted
-        missing = self.originals.missing(table["file_name"])
-        if missing and (len(missing) == len(table) or not self.options.skip_missing):
+        table, lost = self.sorted, self.without_original
+        if lost and (len(lost) == len(table) or not self.options.skip_missing):
             ways = "Where are they now? --root FOLDER" if self.originals.has_files else "Restore the data"
-            if len(missing) < len(table):
+            if len(lost) < len(table):
                 ways += ", or leave them out: --skip-missing"
+            first, reason = next(iter(lost.items()))
             raise DataError(
-                f"W02: {len(missing):,} of {len(table):,} originals are not {self.originals.where}, "
-                f"first '{missing[0]}'. {ways}"
+                f"W02: {len(lost):,} of {len(table):,} originals are not {self.originals.where} as the run saw them, "
+                f"first '{first}' ({reason}). {ways}"
             )
-        return table[~table["file_name"].isin(missing)].reset_index(drop=True)
+        return table[~table["file_name"].isin(lost.keys())].reset_index(drop=True)
 
     def missing_words(self, place: str) -> tuple[str, ...]:
-        """Return how many images are not in an exported file or folder because they are gone, if any are."""
-        n_missing = len(self.sorted) - len(self.pictured)
-        return (f"Not in {place}: {n_missing:,} missing (--skip-missing)",) if n_missing else ()
+        """Return which images are not in an exported file or folder because they are gone or others, if any are."""
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in self.without_original.items():
+            by_reason.setdefault(reason, []).append(name)
+        return tuple(
+            f"Not in {place}: {len(names):,} {reason} (--skip-missing): {quoted(names)}"
+            for reason, names in by_reason.items()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +130,10 @@ def make_source(
     """Return what is to be exported.
 
     Raises:
-        DataError: only reviewed images are asked for, and there are none.
+        DataError: only reviewed images are asked for, and there are none; or a name leads out of the data folder.
     """
+    if outside := [name for name in reviewed.table["file_name"] if leads_out(name)]:
+        raise DataError(f"D18: the results name a file outside the data folder: '{outside[0]}'.")
     table = reviewed.table[reviewed.table["reviewed"]] if only_reviewed else reviewed.table
     if not len(table):
         raise DataError(

@@ -14,6 +14,7 @@ from nngcd.core.errors import ConfigError, UserError
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config, read_environment, read_features, read_problems
 from nngcd.datasets import open_dataset
+from nngcd.datasets.file_tree import leads_out
 from nngcd.datasets.image_files import ImageFiles
 from nngcd.datasets.manifest_rows import TABLE_EXTENSIONS
 from nngcd.datasets.places import known_places
@@ -79,6 +80,8 @@ def find_pictures(
     if summary["backbone"] == "features":
         return Pictures(None, "This run was made from features, not from images: there is nothing to show.")
     file_names = tuple(str(name) for name in results["file_name"])
+    if outside := [name for name in file_names if leads_out(name)]:
+        return Pictures(None, f"The results name a file outside the data folder (D18): {outside[0]}.")
     if root is not None:
         folder = _folder_of(root, file_names)
         if folder is None:
