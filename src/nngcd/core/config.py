@@ -45,6 +45,9 @@ def _built(cls: type[Settings], values: Mapping[str, Any]) -> Settings:
         return TypeAdapter(cls).validate_python(dict(values))
     except ValidationError as error:
         first = error.errors()[0]
+        # Pydantic takes a ValueError of a settings class, as ours is one, for its own.
+        if isinstance(raised := first.get("ctx", {}).get("error"), ConfigError):
+            raise raised from None
         name = ".".join(str(part) for part in first["loc"])
         is_list = first["type"] == "tuple_type"
         raise ConfigError(name, first["input"], "give a list, such as '[A, B]'" if is_list else first["msg"]) from None
