@@ -16,6 +16,7 @@ from nngcd.core import atomic as module
 from nngcd.core import files
 from nngcd.core.atomic import atomic, mapped_array, remove_leftovers, temporary_beside, writing
 from nngcd.core.errors import ResourceError
+from nngcd.core.reading import read_tensors
 
 LIMITED = """
 import resource, sys
@@ -97,7 +98,7 @@ def test_tensors_on_a_full_disk_are_r01(small_disk):
     files.write_tensors(small_disk / "t", {"a": torch.ones(1000)})
     with pytest.raises(ResourceError, match=r"R01: cannot write .*No space left on device.*Make room"):
         files.write_tensors(small_disk / "t", {"a": torch.zeros(10**6)})
-    assert files.read_tensors(small_disk / "t")[0]["a"].sum() == 1000
+    assert read_tensors(small_disk / "t")[0]["a"].sum() == 1000
     assert [path.name for path in small_disk.iterdir()] == ["t"]
 
 
