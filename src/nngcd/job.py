@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from nngcd.core.seeds import torch_generator
 from nngcd.datasets.holding_back import hold_back, without_labels
 from nngcd.datasets.split import Split
 from nngcd.methods.contract import BaseMethod
-from nngcd.settings import Settings
+from nngcd.settings import Settings, flat_settings, resolve
 from nngcd.training.bank import Bank, LookBank, MapLookBank, MemoryBank
 from nngcd.training.bank_writing import BankPlan, plan_bank, view_bank
 from nngcd.training.extraction import centre_features, run_tail
@@ -109,25 +110,43 @@ def check_start(settings: Settings) -> None:
     first = find_component("nngcd.methods", settings.method, "Method").Method.starts_from(settings.loss)
     if first is None or settings.init_from:
         return
-    flags = {
+    fit = shlex.join(["nngcd", "fit", settings.data or "DATA"])
+    train_first = f"{fit} --method {first} {_flags(settings, first)} --out RUN"
+    start_from_it = f"{fit} --method {settings.method} {_flags(settings, settings.method)} --init-from RUN"
+    raise ConfigError(
+        "init_from",
+        None,
+        f"{settings.method} begins with a network that {first} has trained. Train it, then start from it:\n"
+        f"  {train_first}\n  {start_from_it}",
+    )
+
+
+def _flags(settings: Settings, method: str) -> str:
+    """Return the flags that give a method these settings, as far as it has them."""
+    named = {
         "dataset": settings.dataset if settings.dataset != settings.data else None,
         "k": settings.k,
         "preset": settings.preset,
         "effort": settings.effort,
         "backbone": settings.backbone,
         "weights": settings.weights,
-        "image-size": settings.image_size,
+        "image_size": settings.image_size,
         "seed": settings.seed or None,
     }
-    given = [(f"--{name}", str(value)) for name, value in flags.items() if value is not None]
-    fit, shared = shlex.join(["nngcd", "fit", settings.data or "DATA"]), shlex.join(sum(given, ()))
-    raise ConfigError(
-        "init_from",
-        None,
-        f"{settings.method} begins with a network that {first} has trained. Train it, then start from it:\n"
-        f"  {fit} --method {first} {shared} --out RUN\n"
-        f"  {fit} --method {settings.method} {shared} --init-from RUN",
+    given = {name: value for name, value in named.items() if value is not None}
+    plain, own = (
+        flat_settings(resolve({"data": settings.data, "method": m, **given})) for m in (settings.method, method)
     )
+    changed = {name: value for name, value in flat_settings(settings).items() if name in own and value != plain[name]}
+    flags = [part for name, value in given.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    return shlex.join(
+        [*flags, *(part for name, value in changed.items() for part in ("--set", f"{name}={_yaml(value)}"))]
+    )
+
+
+def _yaml(value: object) -> str:
+    """Return a value as `--set` reads it; plain words need no quotes."""
+    return value if isinstance(value, str) and value.replace("_", "").isalnum() else json.dumps(value)
 
 
 def _refuse_frozen_features(settings: Settings) -> None:

@@ -79,6 +79,18 @@ def test_settings_of_a_group_are_named_in_full():
             config.build(Config, wrong, group="loss")
 
 
+def test_what_a_settings_class_says_is_said_as_it_is():
+    from nngcd.settings import Settings
+
+    for wrong, said in (
+        ({"training": {"tail_final_learning_rate": 2}}, "training.tail_final_learning_rate = 2.0: must be in [0, 1]"),
+        ({"tail_blocks": 0}, "tail_blocks = 0: must be at least 1"),
+    ):
+        with pytest.raises(ConfigError) as error:
+            config.build(Settings, wrong)
+        assert str(error.value) == said
+
+
 @pytest.mark.parametrize("text", ["nothing", "=3", "a=[1"])
 def test_a_bad_assignment_is_refused(text):
     with pytest.raises(ConfigError):

@@ -156,6 +156,18 @@ def test_sptnet_without_a_trained_start_is_refused_with_the_commands_that_make_o
         check_start(resolve(asked | fine))
 
 
+def test_the_commands_that_make_a_start_have_all_that_was_asked_for():
+    asked = {"data": "cub", "method": "sptnet", "preset": "official", "effort": "full", "backbone": "dino"}
+    own = {"reading": {"image_root": "/my data"}, "training": {"epochs": 3}, "loss": {"phase_steps": 5}}
+    with pytest.raises(ConfigError) as error:
+        check_start(resolve(asked | own))
+    shared = "--preset official --effort full --backbone dino --set 'reading.image_root=\"/my data\"'"
+    assert [line.strip() for line in str(error.value).splitlines()[1:]] == [
+        f"nngcd fit cub --method simgcd {shared} --set training.epochs=3 --out RUN",
+        f"nngcd fit cub --method sptnet {shared} --set training.epochs=3 --set loss.phase_steps=5 --init-from RUN",
+    ]
+
+
 def test_a_wrong_start_is_found_before_the_data_are_opened(nngcd):
     code, said, err = nngcd("fit", "no such folder", "--dataset", "folder", "--method", "sptnet", "--preset", "paper")
     assert code == 2
