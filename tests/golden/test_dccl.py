@@ -9,7 +9,7 @@ from golden_numbers import TOLERANCE, assert_agrees, classes, normal, rows
 from nngcd.clustering.communities import communities, nearest_with_cosines, neighbour_links
 from nngcd.core.seeds import torch_generator
 from nngcd.methods import dccl
-from nngcd.methods.concepts import mean_concepts
+from nngcd.methods.concepts import images_of_concepts, mean_concepts
 from nngcd.methods.contract import Batch, Moment, Task
 from nngcd.settings import resolve
 
@@ -79,3 +79,11 @@ def test_communities(row):
     )  # fmt: skip
     assert sorted(np.bincount(found_n[found_n >= 0]).tolist(), reverse=True) == row["found"]
     assert (found_n < 0).sum() == row["n_in_none"]
+
+
+@pytest.mark.parametrize("row", rows("dccl", "draws"))
+def test_draws(row):
+    concept_n = torch.arange(len(row["sizes"])).repeat_interleave(torch.tensor(row["sizes"]))
+    drawn = images_of_concepts(concept_n, dccl.N_EACH, torch_generator(0, "sampler"))
+    assert concept_n[drawn].bincount().tolist() == row["drawn"]
+    assert concept_n[drawn.unique()].bincount().tolist() == row["different"]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from golden_numbers import TOLERANCE, assert_agrees, classes, fill, normal, rows
@@ -90,3 +91,19 @@ def test_the_whole_loss(row):
     for name, weight in weights.items():
         assert terms[name].item() == pytest.approx(weight * row[name], rel=TOLERANCE)
     assert_agrees(row, torch.stack(list(terms.values())).sum(), batch.features_vbd)
+
+
+@pytest.mark.parametrize("row", rows("infosieve", "draws"))
+def test_draws(row, monkeypatch):
+    settings = resolve({"method": "infosieve", "preset": "official", "loss": {"n_hidden": 4, "n_directions": 0}})
+    method = infosieve.Method(
+        settings.loss, Task(n_features=4, n_clusters=2, n_old=1, generator=torch_generator(0, "x"))
+    )
+    weights, multinomial = [], torch.multinomial
+    monkeypatch.setattr(
+        torch, "multinomial", lambda w, *args, **kwargs: weights.append(w) or multinomial(w, *args, **kwargs)
+    )
+    labels_n = np.repeat([0, -1], [row["n_labelled"], row["n_unlabelled"]])
+    method.draw(labels_n, settings.training.batch_size, torch_generator(0, "sampler"))
+    share = weights[0][: row["n_labelled"]].sum() / weights[0].sum()
+    assert share.item() == pytest.approx(row["share"], rel=TOLERANCE)

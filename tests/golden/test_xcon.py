@@ -33,3 +33,23 @@ def test_the_whole_loss_on_images_that_experts_drew_themselves(row):
     fine = terms["fine_contrast"] + terms["fine_supcon"]
     assert fine.item() == pytest.approx(0.1 * row["fine"], rel=TOLERANCE)
     assert_agrees(row, torch.stack(list(terms.values())).sum(), shared_vbd, own_vbd)
+
+
+@pytest.mark.parametrize("row", rows("xcon", "draws"))
+def test_draws(row):
+    n_experts = len(row["images"])
+    settings = resolve({"method": "xcon", "preset": "official", "loss": {"n_hidden": 4, "n_directions": 0}})
+    assert (settings.training.batch_size, settings.loss.n_experts) == (row["batch_size"], n_experts)
+    method = xcon.Method(settings.loss, Task(n_features=4, n_clusters=2, n_old=1, generator=torch_generator(0, "init")))
+    method.expert_n = torch.arange(n_experts).repeat_interleave(torch.tensor(row["images"]))
+    labels_n = torch.cat(
+        [(torch.arange(n) < m).long() - 1 for n, m in zip(row["images"], row["labelled"], strict=True)]
+    )
+    drawn = method.draw(labels_n.numpy(), row["batch_size"], torch_generator(0, "sampler"))
+    assert len(drawn) == row["steps"]
+    assert method.n_shared == row["batch_size"]
+    own = torch.arange(n_experts).repeat_interleave(row["own"])
+    assert all(torch.equal(method.expert_n[image_b[method.n_shared :]], own) for image_b in drawn)
+    is_labelled = (labels_n[torch.stack(list(drawn))] >= 0).double()
+    shares = [part.mean().item() for part in is_labelled.split([row["batch_size"], *[row["own"]] * n_experts], dim=1)]
+    assert shares == pytest.approx([row["share"]] * (1 + n_experts), abs=0.06)

@@ -41,8 +41,8 @@ def partitions(features_nd: Rows, labels_n: Rows, *, rule: Rule = "unordered") -
     file order; here it starts at the one farthest from the class's mean and takes the nearest wherever it is, so that
     the order of images is no matter (CUB, K = 200: 41.3 % right; by file order 39.5 to 41.3 % in six shuffled ones).
     There, some distances count twice, those of mutual neighbours among them, and those between all that point to one
-    place count when the longest is sought; here each link counts once. That limit is longer and cuts fewer links; on
-    CUB and digits neither cuts any. And there, a level that merges only two clusters is the last.
+    place count when the longest is sought; here each link counts once. Either limit can cut links that the other keeps;
+    on CUB and digits neither cuts any. And there, a level that merges only two clusters is the last.
 
     Args:
         features_nd: (n, d) features. Means are of the features as they are, similarities are cosines; give unit
