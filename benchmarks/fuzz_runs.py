@@ -29,7 +29,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "datasets"))
 
 BATCH = 500
-LONGEST = 120
+LONGEST = 300
 """Seconds for a single file before it counts as a hang."""
 MOST_MEMORY = 6 * 2**30
 """Bytes a batch may map; torch and its libraries take two thirds of that."""

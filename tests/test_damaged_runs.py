@@ -96,7 +96,7 @@ def test_doctor_verifies_a_run(nngcd, run):
         may_be_deleted = name in ("metrics.jsonl", "k.json")
         assert nngcd("doctor", run)[0] == (0 if may_be_deleted else 3), name
         path.write_bytes(whole)
-    (run / "digests.json").unlink()
+    (run / "digests.json").unlink(missing_ok=True)
     code, out, _ = nngcd("doctor", run)
     assert code == 0
     assert "not verified  results.parquet (it has no digest: an older version wrote it)" in out
@@ -160,7 +160,7 @@ def test_places_in_the_settings_of_a_run_may_change(nngcd, run):
     ids=str,
 )  # fmt: skip
 def test_a_network_that_cannot_fit_its_weights_is_refused_before_it_is_built(run, change):
-    (run / "digests.json").unlink()
+    (run / "digests.json").unlink(missing_ok=True)
     path = run / "model" / "config.json"
     write_json(path, json.loads(path.read_text()) | change)
     with pytest.raises(DataError, match=r"R03: .*(config\.json is damaged|does not fit its config\.json)"):
@@ -198,7 +198,7 @@ def test_a_saved_model_is_verified_too(blobs, tmp_path):
 
 
 def test_results_of_other_categories_are_refused(nngcd, run):
-    (run / "digests.json").unlink()
+    (run / "digests.json").unlink(missing_ok=True)
     table = pd.read_parquet(run / "results.parquet")
     table.assign(category="elsewhere").to_parquet(run / "results.parquet", index=False)
     code, _, err = nngcd("export", run, "--to", "csv", "--out", run.parent / "e")

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from nngcd.core.errors import ConfigError, did_you_mean
 
 Values = dict[str, Any]
-MOST_BYTES, MOST_VALUES = 2**20, 100_000
+MOST_BYTES, MOST_VALUES, MOST_LEVELS = 2**20, 100_000, 50
 """Of a settings file; a run has some hundred settings."""
 NOT_YAML = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
 """What PyYAML raises: its own errors, and others for what a type of YAML cannot hold (the 99th of a month), or for
@@ -153,7 +153,7 @@ def read_yaml(path: Path, *, what: str = "config file", way_out: str = RESTORE) 
     """
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise ConfigError(what, str(path), f"is larger than settings can be. {way_out}")
+            raise _BadName(f"is larger than settings can be. {way_out}")
         values = yaml.load(path.read_text(encoding="utf-8"), Loader=_PlainNames)
     except OSError as error:
         raise ConfigError(what, str(path), error.strerror or "cannot be read") from None
@@ -184,6 +184,17 @@ class _BadName(yaml.YAMLError):
 
 class _PlainNames(yaml.SafeLoader):
     """YAML whose names are text, as written, and stand once: else `on` is True, and of two values the last one wins."""
+
+    level = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Return the next value; PyYAML's time grows with the square of how deep it is nested."""
+        self.level += 1
+        if self.level > MOST_LEVELS:
+            raise _BadName(f"is damaged: groups or lists within each other, more than {MOST_LEVELS} of them")
+        node = super().compose_node(parent, index)
+        self.level -= 1
+        return node
 
     def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
         """Return a group of names and values as it is written, before values and anchors are filled in."""
