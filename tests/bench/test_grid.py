@@ -48,6 +48,17 @@ def test_a_method_that_needs_a_trained_start_has_one_run_of_it_before_per_seed(t
     assert [cell.is_start for cell in after] == [True, False, False]
 
 
+def test_a_grid_with_starts_may_be_moved(tmp_path):
+    variant, asked = Variant("sptnet", {"method": "sptnet"}), {"data": "digits", "preset": "official"}
+    for cell in make_grid([variant], [0], asked, tmp_path / "here"):
+        _begin(cell)
+    (tmp_path / "here").rename(tmp_path / "there")
+    start, started = make_grid([variant], [0], asked, tmp_path / "there")
+    assert started.settings.init_from == str(start.path.resolve())
+    with pytest.raises(DataError, match="holds a run with other settings"):
+        make_grid([variant], [0], asked | {"init_from": "a run"}, tmp_path / "there")
+
+
 def test_no_start_is_made_where_none_is_needed_or_the_user_has_one(tmp_path):
     for values in ({"preset": "default"}, {"preset": "official", "init_from": "a run"}):
         (cell,) = make_grid([Variant("sptnet", {"method": "sptnet"})], [0], {"data": "digits", **values}, tmp_path)

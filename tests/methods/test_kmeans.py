@@ -6,6 +6,7 @@ import torch
 from nngcd.core.seeds import torch_generator
 from nngcd.methods import kmeans
 from nngcd.methods.contract import Overview, Task
+from nngcd.settings import resolve
 
 
 def settled(features, labels, *, n_clusters, n_old, **settings):
@@ -44,3 +45,11 @@ def test_labelled_images_may_be_left_out_and_still_give_the_clusters_their_names
         method = settled(features, labels, n_clusters=3, n_old=2, cluster_on=cluster_on)
         expected = torch.stack([unit[first:20].mean(0), unit[20 + first : 40].mean(0), unit[40:].mean(0)])
         torch.testing.assert_close(method.centres_kd, expected)
+
+
+def test_official_clusters_the_unlabelled_images_only():
+    found = {
+        preset: resolve({"method": "kmeans", "preset": preset}).loss.cluster_on for preset in ("official", "paper")
+    }
+    assert found == {"official": "unlabelled", "paper": "all"}
+    assert resolve({"method": "kmeans"}).loss.cluster_on == "all"

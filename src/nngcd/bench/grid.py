@@ -180,6 +180,9 @@ def _check_folder(cell: Cell, out: Path) -> None:
     except ConfigError as error:
         raise damaged(cell, error) from error
     asked = flat_settings(cell.settings)
+    if cell.start and Path(there["init_from"] or "").name == cell.start.name:
+        # The start is in the same grid, whose folder may have been moved.
+        there["init_from"] = asked["init_from"]
     other = [name for name in asked if there.get(name) != asked[name]]
     if other:
         name = other[0]

@@ -54,7 +54,7 @@ class Config:
     weight_decay: float = 5e-5
     """Weight decay of what `decay` names."""
     decay: Literal["matrices", "all"] = "matrices"
-    """What decays: matrices (SimGCD, NN-GCD), or biases and normalisation gains, too (GCD and what is built on it)."""
+    """What decays: matrices only (SimGCD, NN-GCD), or also biases and norm gains (GCD and what is built on it)."""
     drop_last: bool = True
     """Whether an epoch ends before a last batch that would be smaller."""
     pieces: int = 1
