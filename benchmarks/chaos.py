@@ -3,8 +3,9 @@
     python benchmarks/chaos.py [--short] [--seed 0] [--kills 300] [--disks 100] [--flips 500] ...
 
 After each event the command is repeated or the run resumed. It must then give the very bytes of an unbroken run
-(`survived`), or end with a message and an exit code from 2 to 5 (`refused`). Everything else is a fault and is printed:
-`wrong` bytes with exit code 0 or a half-written file, a traceback or crash, a hang, litter of killed processes. The
+(`survived`), or, where files were damaged or deleted, end with a message and an exit code from 2 to 5 (`refused`).
+Everything else is a fault and is printed: `wrong` bytes with exit code 0 or a half-written file, a traceback or crash,
+a hang, litter of killed processes, a command that was broken off and is refused when it is repeated (`blocked`). The
 exit code is 1 if there is any. `--short` tries a few of each, or as many as the other options say.
 """
 
@@ -36,7 +37,7 @@ from nngcd.core.locks import hold
 
 FULL = {"kills": 300, "disks": 100, "flips": 500, "deletions": 50, "locks": 1000}
 SHORT = {"kills": 9, "disks": 6, "flips": 12, "deletions": 6, "locks": 20}
-FAULTS = ("wrong", "tracebacks", "hangs", "litter")
+FAULTS = ("wrong", "tracebacks", "hangs", "litter", "blocked")
 COLUMNS = ("tried", "survived", "refused", *FAULTS)
 LARGE_DISK = 2**28
 MOST_KILLS = 3
@@ -62,6 +63,13 @@ class Chaos:
             return outcome.verdict
         return "survived" if self.is_right(command, folder, may_lack=may_lack) else "wrong"
 
+    def judge_repeated(self, command: Command, folder: Path, outcome: Outcome) -> str:
+        """Return the same for a command that was broken off: it may refuse only where it had come to its end."""
+        result = self.judge(command, folder, outcome)
+        if result != "refused":
+            return result
+        return "survived" if self.is_right(command, folder, may_lack=False) else "blocked"
+
     def is_right(self, command: Command, folder: Path, *, may_lack: bool) -> bool:
         """Whether the results are those of an unbroken run."""
         found, expected = hashes(folder, command), self.bed.expected[command.name]
@@ -86,7 +94,7 @@ class Chaos:
                     return self.count("kills", result if result in FAULTS else "wrong", what, outcome)
                 arguments = command.retry(folder)
             outcome = self.bed.call(arguments, folder)
-            result = self.judge(command, folder, outcome)
+            result = self.judge_repeated(command, folder, outcome)
             if result == "survived" and (litter := _litter(folder)):
                 result, what = "litter", f"{what}: {litter}"
         return self.count("kills", result, what, outcome)
@@ -109,7 +117,7 @@ class Chaos:
                 if litter := list(folder.rglob(".*.tmp")):
                     return self.count("disks", "litter", f"{what}: {litter}", outcome)
                 outcome = self.bed.call(command.retry(folder), folder)
-                result = self.judge(command, folder, outcome)
+                result = self.judge_repeated(command, folder, outcome)
         return self.count("disks", result, what, outcome)
 
     @contextmanager

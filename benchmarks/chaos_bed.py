@@ -197,10 +197,11 @@ class _ThirdCheckpoint:
 
 
 def hashes(folder: Path, command: Command) -> dict[str, str]:
-    """Return the results of a command as hashes by path; temporary files are none."""
+    """Return the results of a command as hashes by path; hidden files are none."""
     files = {path for pattern in command.results for path in folder.glob(pattern) if path.is_file()}
     named = {path.relative_to(folder).as_posix(): path for path in files}
-    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in named.items() if ".tmp" not in name}
+    shown = {name: path for name, path in named.items() if not f"/{name}".count("/.")}
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in shown.items()}
 
 
 def _size(folder: Path) -> int:

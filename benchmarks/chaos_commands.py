@@ -60,7 +60,6 @@ COMMANDS = (
     ),
     Command(
         name="embed", arguments=f"embed {{base}}/images --out f.npy {NETWORK}", results=("f.npy", "f.csv"),
-        again="--overwrite",
     ),
     Command(
         name="embed parquet", arguments=f"embed {{base}}/images --out f.parquet {NETWORK}", results=("f.parquet",),
@@ -68,7 +67,7 @@ COMMANDS = (
     ),
     Command(
         name="export", arguments="export run --to csv,parquet,folders,coco,labelstudio,hf --link copy --out sorted",
-        results=("sorted/**/*",), needs=("run",), again="--overwrite", harmed="run",
+        results=("sorted/**/*",), needs=("run",), harmed="run",
     ),
     Command(
         name="bench", results=("bench/*/results.parquet",),

@@ -75,9 +75,9 @@ def link(originals: list[Path], folder: Path, n: int) -> None:
         os.link(originals[number % len(originals)], path)
 
 
-def nngcd(*arguments: object) -> str:
+def nngcd(*arguments: object, child: str = CHILD) -> str:
     """Run a command in a process of its own and return what it prints, and the peak of its memory as the last line."""
-    done = subprocess.run([sys.executable, "-c", CHILD, *map(str, arguments)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", child, *map(str, arguments)], capture_output=True, text=True)
     if done.returncode:
         sys.exit(done.stderr)
     return done.stdout

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -415,6 +416,25 @@ def test_a_polite_stop_says_how_to_go_on(arrays, tmp_path):
     assert f"nngcd fit --resume {run}" in err
     assert "Traceback" not in err
     assert not (run / ".holder").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of a group of processes")
+@pytest.mark.parametrize("is_whole_group", [True, False], ids=["all processes", "a reader"])
+def test_reading_processes_that_are_ended_from_outside_are_no_bug(image_folder, tmp_path, is_whole_group):
+    for i in range(3000):
+        (image_folder / "red" / f"more{i}.png").symlink_to(image_folder / "red" / "red_0.png")
+    command = [sys.executable, "-m", "nngcd", "embed", image_folder, "--out", tmp_path / "f.npy", "--workers", "1"]
+    process = subprocess.Popen(command, text=True, stderr=subprocess.PIPE, start_new_session=True)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    deadline = time.monotonic() + 120
+    while not (readers := children.read_text().split()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGTERM) if is_whole_group else os.kill(int(readers[0]), signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == (130 if is_whole_group else 4), err
+    assert "Traceback" not in err
+    assert is_whole_group or "a process that reads images was ended from outside" in " ".join(err.split())
 
 
 def test_a_polite_stop_before_the_run_is_an_interrupt(nngcd, arrays, monkeypatch):

@@ -197,12 +197,33 @@ def test_a_saved_model_is_verified_too(blobs, tmp_path):
         CategoryDiscovery.load(tmp_path / "model")
 
 
-def test_results_of_other_categories_are_refused(nngcd, run):
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda table: table.assign(category="elsewhere"), "the model has no category 'elsewhere'"),
+        (lambda table: table.assign(label_given="elsewhere"), "the model has no category 'elsewhere'"),
+        (lambda table: table.drop(columns="alt_2_p"), "of the columns 'alt_2' and 'alt_2_p' one is missing"),
+        (lambda table: table.drop(columns="alt_1"), "of the columns 'alt_1' and 'alt_1_p' one is missing"),
+    ],
+    ids=["category", "label", "no probability", "no alternative"],
+)
+def test_results_that_do_not_fit_are_refused(nngcd, run, change, reason):
+    (run / "digests.json").unlink(missing_ok=True)
+    change(pd.read_parquet(run / "results.parquet")).to_parquet(run / "results.parquet", index=False)
+    for arguments in (("export", run, "--to", "csv", "--out", run.parent / "e"), ("report", run)):
+        code, _, err = nngcd(*arguments)
+        assert (code, "R03" in err, reason in " ".join(err.split())) == (3, True, True)
+
+
+def test_results_and_a_summary_that_lack_values_are_read(nngcd, run):
     (run / "digests.json").unlink(missing_ok=True)
     table = pd.read_parquet(run / "results.parquet")
-    table.assign(category="elsewhere").to_parquet(run / "results.parquet", index=False)
-    code, _, err = nngcd("export", run, "--to", "csv", "--out", run.parent / "e")
-    assert (code, "R03" in err, "the model has no category 'elsewhere'" in err.replace("\n", " ")) == (3, True, True)
+    table.assign(alt_1_p=None).to_parquet(run / "results.parquet", index=False)
+    assert nngcd("export", run, "--to", "csv", "--out", run.parent / "e")[0] == 0
+    summary = json.loads((run / "summary.json").read_text())
+    del summary["median_confidence_known"]
+    write_json(run / "summary.json", summary)
+    assert nngcd("fit", "--resume", run)[0] == 0
 
 
 def test_features_too_large_for_half_precision_are_kept_in_full(nngcd, blobs, tmp_path):

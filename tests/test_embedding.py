@@ -5,6 +5,7 @@ from torch import nn
 
 from nngcd import embedding
 from nngcd.backbones.backbone import Backbone
+from nngcd.core.files import write_table
 from nngcd.views import Preprocessing
 
 
@@ -47,6 +48,24 @@ def test_parquet_holds_the_same(nngcd, small_backbone, image_folder, tmp_path, m
     table = pd.read_parquet(tmp_path / "a.parquet")
     assert np.array_equal(np.stack(table["feature"]), np.load(tmp_path / "a.npy"))
     assert table["file_name"].tolist() == pd.read_csv(tmp_path / "a.csv")["file_name"].tolist()
+
+
+def test_a_command_that_was_broken_off_between_its_files_can_be_repeated(
+    nngcd, small_backbone, image_folder, tmp_path, monkeypatch
+):
+    out = tmp_path / "f.npy"
+    with monkeypatch.context() as broken:
+
+        def killed(path, table):
+            write_table(path, table)
+            raise KeyboardInterrupt
+
+        broken.setattr(embedding, "write_table", killed)
+        nngcd("embed", image_folder, "--out", out, "--workers", 0)
+    assert (tmp_path / "f.csv").is_file() and not out.exists()
+    code, _, err = nngcd("embed", image_folder, "--out", out, "--workers", 0)
+    assert (code, len(np.load(out))) == (0, 30), err
+    assert "f.npy exists already" in nngcd("embed", image_folder, "--out", out)[2].replace("\n", "")
 
 
 def test_mistakes(nngcd, small_backbone, image_folder, tmp_path, blobs):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
@@ -23,6 +24,8 @@ from nngcd.training.extraction import centre_features
 from nngcd.training.model import move
 
 ENDINGS = (".npy", ".parquet")
+ROWS = ["file_name", "image_id"]
+"""Columns of the table beside a `.npy` file."""
 ROWS_PER_GROUP = 4096
 
 
@@ -54,21 +57,45 @@ def write_embeddings(
     if path.suffix == ".parquet":
         _write_parquet(path, split, found, backbone.n_features)
         return [path]
-    _write_npy(path, (len(split), backbone.n_features), found)
-    rows = path.with_suffix(".csv")
-    write_table(rows, split.table[["file_name", "image_id"]])
-    return [path, rows]
+    _write_npy(path, split, found, backbone.n_features)
+    return [path, path.with_suffix(".csv")]
 
 
-def _write_npy(path: Path, shape: tuple[int, int], features: Iterable[Tensor]) -> None:
+def check_place(path: Path, split: Split | None = None) -> None:
+    """Refuse to replace a file; the rows that the same command wrote before it was broken off are no obstacle.
+
+    Args:
+        path: where the features will go.
+        split: the images; before they are read, only the file of the features is looked for.
+
+    Raises:
+        ConfigError: a file is there.
+    """
+    rows, taken = path.with_suffix(".csv"), path if path.exists() else None
+    if split is not None and path.suffix == ".npy" and rows.exists() and not _holds(rows, split.table[ROWS]):
+        taken = rows
+    if taken:
+        raise ConfigError("--out", str(path), f"{taken} exists already; choose another name or add --overwrite")
+
+
+def _holds(path: Path, rows: pd.DataFrame) -> bool:
+    try:
+        return path.read_text(encoding="utf-8") == rows.to_csv(index=False)
+    except (OSError, ValueError):
+        return False
+
+
+def _write_npy(path: Path, split: Split, features: Iterable[Tensor], n_features: int) -> None:
     with atomic(path) as temporary:
-        array = mapped_array(path, temporary, np.float32, shape)
+        array = mapped_array(path, temporary, np.float32, (len(split), n_features))
         row = 0
         for features_bd in features:
             array[row : row + len(features_bd)] = features_bd.float().cpu().numpy()
             row += len(features_bd)
         with writing(path):
             array.flush()
+        # Before the features get their name: `check_place` knows the rows again, so that the command can be repeated.
+        write_table(path.with_suffix(".csv"), split.table[ROWS])
 
 
 def _write_parquet(path: Path, split: Split, features: Iterable[Tensor], n_features: int) -> None:

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from finished_runs import finished_run, results_table
 from PIL import Image
 
 from nngcd.datasets import open_dataset
-from nngcd.export import originals
+from nngcd.export import originals, unfinished
 from nngcd.review.session import Review
 
 
@@ -324,3 +325,80 @@ def test_json(nngcd, run, tmp_path):
     found = json.loads(said)
     assert (code, found["n_categories"], found["n_not_reviewed"]) == (0, 4, 4)
     assert [os.path.basename(w["path"]) for w in found["written"]] == ["labels.csv"]  # noqa: PTH119 (as printed)
+
+
+def break_off(monkeypatch, name):
+    """Let an export end as by `kill -9` when the format of this name is about to be written."""
+
+    class Killed(BaseException):
+        pass
+
+    def write(source, out):
+        raise Killed
+
+    monkeypatch.setattr(f"nngcd.export.{name}.write", write)
+    return Killed
+
+
+def test_an_export_that_was_broken_off_goes_on(nngcd, run, tmp_path, monkeypatch):
+    out = tmp_path / "o"
+    command = ["export", run.path, "--to", "csv,folders,labelstudio,coco", "--out", out]
+    with monkeypatch.context() as broken, pytest.raises(break_off(broken, "coco")):
+        nngcd(*command)
+    before = snapshot(out)
+    assert (out / "images").is_dir() and not (out / "coco.json").exists()
+    code, said, err = nngcd(*command)
+    assert code == 0, err
+    assert said.count("complete since the export that was broken off") == 4
+    after = snapshot(out)
+    assert after.keys() - before.keys() == {Path("coco.json")}
+    assert before.keys() - after.keys() == {Path(unfinished.FILE)}
+    assert all(after[name] == before[name] for name in after.keys() & before.keys())
+    code, _, err = nngcd(*command)
+    assert (code, "a folder is never replaced" in err.replace("\n", " ")) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda run, out: Review(run).rename("new-001", "other"),
+        lambda run, out: (out / unfinished.FILE).unlink(),
+        lambda run, out: (out / unfinished.FILE).write_text("{"),
+    ],
+    ids=["edited", "no note", "damaged note"],
+)
+def test_what_another_export_or_a_person_left_is_not_taken_for_finished(nngcd, run, tmp_path, monkeypatch, change):
+    out = tmp_path / "o"
+    with monkeypatch.context() as broken, pytest.raises(break_off(broken, "coco")):
+        nngcd("export", run.path, "--to", "folders,coco", "--out", out)
+    change(run, out)
+    code, _, err = nngcd("export", run.path, "--to", "folders,coco", "--out", out)
+    assert (code, "a folder is never replaced" in err.replace("\n", " ")) == (2, True)
+
+
+def test_a_format_that_was_broken_off_between_its_two_files_is_written_again(nngcd, run, tmp_path, monkeypatch):
+    def killed(path, text):
+        raise KeyboardInterrupt
+
+    out = tmp_path / "o"
+    command = ["export", run.path, "--to", "labelstudio", "--out", out]
+    with monkeypatch.context() as broken:
+        broken.setattr("nngcd.export.labelstudio.write_text", killed)
+        assert nngcd(*command)[0] == 130
+    assert files(out) == [unfinished.FILE, "labelstudio.json"]
+    code, _, err = nngcd(*command)
+    assert code == 0, err
+    assert files(out) == ["labelstudio.json", "labelstudio.xml"]
+
+
+def test_nothing_is_overwritten_because_an_export_was_broken_off(nngcd, run, tmp_path, monkeypatch):
+    out = tmp_path / "o"
+    out.mkdir()
+    (out / "labels.csv").write_text("mine")
+    command = ["export", run.path, "--to", "csv,coco", "--out", out]
+    with monkeypatch.context() as broken, pytest.raises(break_off(broken, "coco")):
+        nngcd(*command, "--overwrite")
+    (out / "labels.csv").write_text("mine")
+    code, _, err = nngcd(*command)
+    assert (code, "labels.csv exists already" in err.replace("\n", "")) == (2, True)
+    assert (out / "labels.csv").read_text() == "mine"

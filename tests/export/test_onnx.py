@@ -103,7 +103,7 @@ def test_a_model_that_differs_is_not_written(nngcd, tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_format, "largest_difference", lambda path, model, examples: float("nan"))
     code, _, err = nngcd("export", run.path, "--to", "onnx", "--out", tmp_path / "o")
     assert (code, "differs from torch by nan" in err) == (5, True)
-    assert list((tmp_path / "o").iterdir()) == []
+    assert not (tmp_path / "o").exists()
 
 
 def test_a_foreign_model_is_refused(nngcd, tmp_path):

@@ -71,6 +71,7 @@ def a_folder(listed):
 DAMAGE_TO_A_FILE = {
     "cut": lambda content: content[:-3],
     "zeroed": lambda content: content[:-34] + bytes(2) + content[-32:],
+    "head never ends": lambda content: content.replace(b"}", b" ", 1),
     "no seal": lambda content: content[:-32],
     "another's seal": lambda content: content[:-32] + bytes(32),
 }

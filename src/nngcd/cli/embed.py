@@ -32,16 +32,17 @@ def embed(  # noqa: PLR0913 (one parameter per flag)
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.core.files import check_outside
     from nngcd.datasets import open_images
-    from nngcd.embedding import ENDINGS, embedding_backbone, write_embeddings
+    from nngcd.embedding import ENDINGS, check_place, embedding_backbone, write_embeddings
 
     if out.suffix not in ENDINGS:
         raise ConfigError("--out", str(out), f"must end in {' or '.join(ENDINGS)}")
-    for path in (out, out.with_suffix(".csv")) if out.suffix == ".npy" else (out,):
-        if path.exists() and not overwrite:
-            raise ConfigError("--out", str(out), f"{path} exists already; choose another name or add --overwrite")
+    if not overwrite:
+        check_place(out)
     check_outside(out, data)
     with progress_display(is_quiet=quiet or json) as progress:
         split = open_images(data, dataset=dataset, on_progress=reading(progress))
+        if not overwrite:
+            check_place(out, split)
         # The images of a data set may want another size than the backbone's own, as in `nngcd fit`.
         network = embedding_backbone(
             backbone,

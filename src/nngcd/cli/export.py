@@ -42,7 +42,8 @@ def export(  # noqa: PLR0913 (one parameter per flag)
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.core.components import find_component
     from nngcd.core.run_folder import RunFolder
-    from nngcd.export.source import Options, check_place, make_source
+    from nngcd.export.exporting import write_formats
+    from nngcd.export.source import Options, make_source
     from nngcd.review.reviewed import reviewed_results
 
     if only not in (None, "reviewed"):
@@ -50,16 +51,12 @@ def export(  # noqa: PLR0913 (one parameter per flag)
     chosen = Options(link=link, csv=csv, root=root, skip_missing=skip_missing)  # type: ignore[arg-type] # checked there
     formats = [find_component("nngcd.export", name, "write") for name in dict.fromkeys(to.replace(" ", "").split(","))]
     folder = RunFolder.open(run)
-    check_place(folder, out, [name for f in formats for name in f.targets()], may_overwrite=overwrite)
     reviewed = reviewed_results(folder)
     written: list[Written] = []
     try:
         with progress_display(is_quiet=quiet or json) as progress:
             source = make_source(folder, reviewed, chosen, only_reviewed=only is not None, progress=progress)
-            for each in formats:
-                each.check(source, out)
-            for each in formats:
-                written += each.write(source, out)
+            written.extend(write_formats(formats, source, out, may_overwrite=overwrite))
     finally:
         # Also when a later format fails: what is written is whole, and there.
         if not json:

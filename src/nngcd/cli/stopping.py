@@ -16,4 +16,7 @@ def interrupt_on_sigterm() -> Any:  # noqa: ANN401 (a handler of any kind, as `s
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    # A scheduler asks all processes to end at once, and torch would call reading processes that did so a failure.
+    if hasattr(signal, "SIGCHLD"):
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     raise KeyboardInterrupt

@@ -22,7 +22,7 @@ def found_words(summary: Summary) -> list[str]:
     ]
     n_known = summary["n_known_categories"]
     of_known = "look like your known category" if n_known == 1 else f"look like one of the {n_known} known categories"
-    if summary.get("held_back") and summary["median_confidence_known"] is not None:
+    if summary.get("held_back") and summary.get("median_confidence_known") is not None:
         of_known += f" (median confidence {summary['median_confidence_known']:.2f})"
     if n_known:
         lines.append(f"  {known:>6}  {of_known}")

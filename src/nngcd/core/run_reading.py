@@ -53,6 +53,9 @@ def read_results(run: RunFolder) -> pd.DataFrame:
         raise damaged_file(run.results, "it has no rows")
     if not results["image_id"].is_unique:
         raise damaged_file(run.results, "an image is there twice")
+    for name in run_schemas.ALTERNATIVES:
+        if (name in results.columns) != (f"{name}_p" in results.columns):
+            raise damaged_file(run.results, f"of the columns '{name}' and '{name}_p' one is missing")
     return results.reset_index(drop=True)
 
 

@@ -248,11 +248,13 @@ RESULTS: dict[str, Kind] = {
     "status": "text",
     "confidence": "share",
 }
+ALTERNATIVES = tuple(f"alt_{rank}" for rank in range(1, 10))
+"""Columns that each have a probability beside them, `alt_1_p` and so on."""
 IN_SOME_RESULTS: dict[str, Kind] = {
     "label": "text or none",
     "novelty": "number or none",
-    **{f"alt_{rank}": "text or none" for rank in range(1, 10)},
-    **{f"alt_{rank}_p": "number or none" for rank in range(1, 10)},
+    **dict.fromkeys(ALTERNATIVES, "text or none"),
+    **{f"{name}_p": "number or none" for name in ALTERNATIVES},
     "possible_label_error": "flag",
 }
 MANIFEST: dict[str, Kind] = {"file_name": "text", "image_id": "text", "label_given": "text or none"}

@@ -141,7 +141,8 @@ def _reordered(results: pd.DataFrame, placed: list[Placed]) -> pd.DataFrame:
     before = table.loc[is_moved, "confidence"].copy()
     table.loc[is_moved, "confidence"] = np.nan
     for name in [name for name in table.columns if name.startswith("alt_") and f"{name}_p" in table.columns]:
-        table[name] = table[name].astype("object")
+        # A column without a single value has another type.
+        table[name], table[f"{name}_p"] = table[name].astype("object"), table[f"{name}_p"].astype("float64")
         is_here = is_moved & (table[name] == to)
         table.loc[is_here, "confidence"] = table.loc[is_here, f"{name}_p"]
         table.loc[is_here, name] = category[is_here]

@@ -63,7 +63,8 @@ class Review:
         self.user = user or _account()
         self.results = read_results(run)
         categories, n_known = read_categories(run.model)
-        if others := set(self.results["category"]) - set(categories):
+        named = {*self.results["category"], *self.results["label_given"].dropna()}
+        if others := named - set(categories):
             raise damaged_file(run.results, f"the model has no category '{min(others)}'")
         self.first = first_state(self.results, categories, n_known)
         self.log = EditLog(run.edits)

@@ -157,8 +157,11 @@ def _digest(file: BinaryIO | FileIO, name: str, n_bytes: int) -> bytes:
 def _is_whole(path: Path, shape: tuple[int, ...]) -> bool:
     """Whether a file is there, of the right shape and undamaged; any other is simply computed again."""
     try:
+        # First: numpy raises all kinds of errors over a damaged head.
+        if not is_sealed(path):
+            return False
         kept, dtype, start = read_head(path)
         is_long_enough = path.stat().st_size == start + 2 * math.prod(shape) + SEAL_BYTES
-        return kept == shape and dtype == np.float16 and is_long_enough and is_sealed(path)
+        return kept == shape and dtype == np.float16 and is_long_enough
     except (OSError, ValueError, EOFError):
         return False
