@@ -111,6 +111,12 @@ class Prototypes(nn.Module):
         if self.length is not None:
             self.weight.copy_(F.normalize(self.weight, dim=-1) * self.length)
 
+    @torch.no_grad()
+    def turn(self, direction_kd: Tensor, cluster_k: Tensor | slice = slice(None)) -> None:
+        """Turn prototypes towards new directions; their lengths, on which the speed of learning depends, stay."""
+        length_k1 = torch.linalg.vector_norm(self.weight[cluster_k], dim=-1, keepdim=True)
+        self.weight[cluster_k] = F.normalize(direction_kd.to(self.weight), dim=-1) * length_k1
+
     def forward(self, features_vbd: Tensor) -> Tensor:
         """Return the logits of features with any leading axes; they are normalised here."""
         return F.normalize(features_vbd, dim=-1) @ F.normalize(self.weight, dim=-1).T

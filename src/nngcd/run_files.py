@@ -150,6 +150,10 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
         "held_back": held_back_facts(scores_nk, split.labels, is_held_back, fitted.confidence),
         "not_calibrated": None if is_held_back.any() else why_nothing(split, share=settings.hold_back),
         "n_unchecked_categories": n_unchecked(split, is_held_back),
+        "known_splits": [
+            {"category": split.class_names[found.cluster], **found._asdict()}
+            for found in fitted.model.method.known_splits()
+        ],
         "seconds": round(seconds, 1),
         "peak_gb": peak_gb(),
         "finished": now(),

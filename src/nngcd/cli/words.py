@@ -37,6 +37,7 @@ def found_words(summary: Summary) -> list[str]:
         lines.append(f"  {new:>6}  are new")
     if summary.get("n_unsure"):
         lines.append(f"  {summary['n_unsure']:>6}  unsure ({summary['n_unsure'] / n:.0%}; change with --unsure)")
+    lines += split_words(summary)
     if summary["n_unreadable"]:
         lines.append(f"  {count(summary['n_unreadable'], 'file')} could not be used; problems.csv says why")
     if has_collapsed(summary):
@@ -46,6 +47,24 @@ def found_words(summary: Summary) -> list[str]:
         share = f"{summary['largest_share']:.0%} of them, unsure ones included,"
         lines.append(f"Careful (T04): {share} fell into one category. {advice}")
     return lines
+
+
+def split_words(summary: Summary) -> list[str]:
+    """Return which known categories were split in training, and why; the first few of them."""
+    splits = summary.get("known_splits", [])
+    lines = []
+    for found in splits[:SHOWN_SPLITS]:
+        n_within, n_labelled = found["n_labelled_in_part"] or "none", found["n_labelled"]
+        lines.append(
+            f"'{found['category']}' was split after epoch {found['epoch']}: {found['n_part']} of {found['n_images']} "
+            f"images formed a group with {n_within} of the {n_labelled} labelled ones that training knew."
+        )
+    if len(splits) > SHOWN_SPLITS:
+        lines.append(f"{len(splits) - SHOWN_SPLITS} more splits of known categories are in summary.json.")
+    return lines
+
+
+SHOWN_SPLITS = 5
 
 
 def has_collapsed(summary: Summary) -> bool:

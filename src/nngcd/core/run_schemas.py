@@ -84,6 +84,17 @@ class Peak(Stored):
     gpu: float = 0.0
 
 
+class KnownSplit(Stored):
+    """A known category that was split in training."""
+
+    category: Text
+    epoch: Count
+    n_part: Count
+    n_images: Count
+    n_labelled_in_part: Count
+    n_labelled: Count
+
+
 class Summary(Stored):
     """summary.json: what every version wrote."""
 
@@ -110,6 +121,7 @@ class Summary(Stored):
     n_unreadable: Count = 0
     n_possible_label_errors: Count = 0
     n_unchecked_categories: Count = 0
+    known_splits: list[KnownSplit] = []
     finished: Text = ""
 
 

@@ -55,16 +55,12 @@ def semi_supervised_clusters(
     return class_k[k_means.labels_], k_means.cluster_centers_[class_k.argsort()]
 
 
-@torch.no_grad()
 def place_prototypes(prototypes: Prototypes, overview: Overview) -> None:
     """Turn each prototype towards the centre of its cluster: old classes where their labels are, new ones in between.
 
-    The centres are those of semi-supervised k-means of the normalised features. Only directions are set; the norms, on
-    which the speed of learning depends (see `Prototypes`), stay as they were drawn.
+    The centres are those of semi-supervised k-means of the normalised features.
     """
-    centres_kd = semi_supervised_centres(overview, len(prototypes.weight))
-    norms_k1 = torch.linalg.vector_norm(prototypes.weight, dim=-1, keepdim=True)
-    prototypes.weight.copy_(F.normalize(centres_kd.to(prototypes.weight), dim=-1) * norms_k1)
+    prototypes.turn(semi_supervised_centres(overview, len(prototypes.weight)))
 
 
 class CentreMethod(BaseMethod):

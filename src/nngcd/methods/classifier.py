@@ -1,7 +1,8 @@
 """What methods share whose prototypes learn from their own predictions: what we add to the papers, all of it off there.
 
-Where prototypes start and how fast they turn, a mean prediction that remembers earlier batches, and learning from
-neighbours (docs/research.md has what each of them gains).
+Where prototypes start and how fast they turn, a mean prediction that remembers earlier batches, learning from
+neighbours, and prototypes for new categories that hide in known clusters (docs/research.md has what each of them
+gains).
 """
 
 from __future__ import annotations
@@ -10,16 +11,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive, check_share_below_one
+from nngcd.clustering.hidden_parts import cheapest_merge, hidden_parts
+from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive, check_share, check_share_below_one
 from nngcd.core.seeds import torch_generator
 from nngcd.heads import Prototypes
 from nngcd.losses.distill import mean_entropy_gap, remembered_entropy_gap
 from nngcd.losses.neighbours import neighbour_cross_entropy
 from nngcd.methods.centres import place_prototypes
-from nngcd.methods.contract import BaseMethod, Moment, Overview
+from nngcd.methods.contract import BaseMethod, KnownSplit, Moment, Overview
 from nngcd.methods.neighbours import Neighbours
+
+ROWS_PER_BLOCK = 8192
+"""Images whose scores exist at a time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,10 +50,16 @@ class ClassifierConfig:
     are looked for in a random sample of so many."""
     neighbour_epochs: int = 5
     """After how many epochs they are found anew."""
+    split_epochs: int = 0
+    """After how many epochs known clusters are searched for new categories that hide in them, each of which then gets
+    the prototype of a new cluster that two others can do without; 0 is never (paper)."""
+    split_level: float = 0.05
+    """The chance, in each search, that what is found in any known cluster is none."""
 
     def __post_init__(self) -> None:
         check_share_below_one(self, "entropy_memory")
-        check_not_negative(self, "neighbour_weight")
+        check_not_negative(self, "neighbour_weight", "split_epochs")
+        check_share(self, "split_level")
         check_positive(self, "student_temperature", "prototype_learning_rate")
         check_at_least_one(self, "n_neighbours", "neighbour_epochs")
 
@@ -59,6 +71,8 @@ class ClassifierMethod(BaseMethod):
     prototypes: Prototypes
     neighbours: Neighbours | None
     mean_k: Tensor | None
+    splits_s6: Tensor
+    """What was split, each row a `KnownSplit`."""
     _next_mean_k: Tensor | None
 
     def make_classifier(self) -> None:
@@ -70,6 +84,9 @@ class ClassifierMethod(BaseMethod):
         self.neighbours = Neighbours(c.n_neighbours) if c.neighbour_weight > 0 else None
         self.register_buffer("mean_k", torch.full((n_clusters,), 1 / n_clusters) if c.entropy_memory else None)
         self._next_mean_k = None
+        self.register_buffer("splits_s6", torch.zeros(0, 6, dtype=torch.float64), persistent=False)
+        if c.split_epochs:
+            self.remembers = ("splits_s6",)
 
     def judge(self, features_vbd: Tensor) -> Tensor:
         """Return the logits that pseudo-labels are made of: here the classifier is its own teacher."""
@@ -80,20 +97,73 @@ class ClassifierMethod(BaseMethod):
         """Whether prototypes are to be placed before this epoch: once, before training."""
         return epoch == 0 and self.config.prototype_start == "matched"
 
+    def splits_clusters(self, epoch: int) -> bool:
+        """Whether known clusters are to be searched before this epoch."""
+        return epoch > 0 and self.config.split_epochs > 0 and epoch % self.config.split_epochs == 0
+
     def looks_before(self, epoch: int, n_epochs: int) -> bool:
-        """Whether prototypes are to be placed or neighbours to be seen."""
-        return self.places_prototypes(epoch) or self.neighbours is not None
+        """Whether prototypes are to be placed, clusters to be searched or neighbours to be seen."""
+        return self.places_prototypes(epoch) or self.splits_clusters(epoch) or self.neighbours is not None
 
     def look(self, overview: Overview) -> None:
-        """Place the prototypes at the clusters, and see every image's neighbours."""
+        """Place the prototypes at the clusters, free what hides in known ones, and see every image's neighbours."""
         if self.places_prototypes(overview.epoch):
             place_prototypes(self.prototypes, overview)
+        if self.splits_clusters(overview.epoch):
+            self.split_and_merge(overview)
         if self.neighbours is not None:
             is_due = overview.epoch % self.config.neighbour_epochs == 0
             generator = torch_generator(overview.seed, "neighbours")
             self.neighbours.see(
                 overview.features_nd, find=is_due, n_clusters=self.task.n_clusters, generator=generator
             )  # fmt: skip
+
+    @torch.no_grad()
+    def split_and_merge(self, overview: Overview) -> None:
+        """Give each new category that hides in a known cluster the prototype of one of two new clusters that are alike.
+
+        The number of clusters stays. Prototypes are turned to the images they now stand for; training goes on from
+        there.
+        """
+        task, c = self.task, self.config
+        features_nd, labels_n = overview.features_nd, overview.labels_n.to(overview.features_nd.device)
+        if task.n_clusters - task.n_old < 2:
+            return
+        best_n = torch.cat([self.assign(part_bd).argmax(-1) for part_bd in torch.split(features_nd, ROWS_PER_BLOCK)])
+        cluster_n, unit_nd = torch.where(labels_n >= 0, labels_n, best_n), F.normalize(features_nd, dim=-1)
+        generator = torch_generator(overview.seed, "hidden parts")
+        parts = hidden_parts(
+            unit_nd, cluster_n, labels_n, n_old=task.n_old, level=c.split_level, generator=generator
+        )  # fmt: skip
+        new_m, moved = torch.arange(task.n_old, task.n_clusters, device=features_nd.device), set[int]()
+        for part in parts:
+            kept, freed = cheapest_merge(unit_nd, cluster_n, new_m)
+            cluster_n[cluster_n == freed] = kept
+            cluster_n[part.image_m] = freed
+            moved |= {part.cluster, kept, freed}
+        facts = [
+            KnownSplit(p.cluster, overview.epoch, p.n_part, p.n_images, p.n_labelled_in_part, p.n_labelled)
+            for p in parts
+        ]
+        self.splits_s6 = torch.cat([self.splits_s6, self.splits_s6.new_tensor(facts).reshape(-1, 6)])
+        self.turn(torch.tensor(sorted(moved), dtype=torch.int64, device=features_nd.device), unit_nd, cluster_n)
+
+    def known_splits(self) -> list[KnownSplit]:
+        """Return which known clusters were split in training."""
+        return [KnownSplit(*map(int, row)) for row in self.splits_s6.tolist()]
+
+    def turn(self, cluster_m: Tensor, unit_nd: Tensor, cluster_n: Tensor) -> None:
+        """Turn some prototypes to the means of their images."""
+        size_k = cluster_n.bincount(minlength=self.task.n_clusters)
+        sum_kd = unit_nd.new_zeros(self.task.n_clusters, unit_nd.shape[1]).index_add_(0, cluster_n, unit_nd)
+        cluster_m = cluster_m[size_k[cluster_m] > 0]
+        self.turn_prototypes(sum_kd[cluster_m], cluster_m)
+        if self.mean_k is not None:
+            self.mean_k[cluster_m] = (size_k[cluster_m] / len(cluster_n)).to(self.mean_k)
+
+    def turn_prototypes(self, direction_md: Tensor, cluster_m: Tensor) -> None:
+        """Turn some prototypes; a method whose teacher has prototypes turns these as well."""
+        self.prototypes.turn(direction_md, cluster_m)
 
     def mean_entropy(self, logits_vbk: Tensor) -> Tensor:
         """Return how far the mean prediction, of this batch or of earlier ones, too, is from equal shares."""

@@ -65,6 +65,21 @@ class Overview(NamedTuple):
     """For what is random in this look; it depends on run and epoch only, so that a resumed run draws the same."""
 
 
+class KnownSplit(NamedTuple):
+    """A known cluster that a method split in training, because a part of it held too few labelled images."""
+
+    cluster: int
+    epoch: int
+    """Epochs done by then."""
+    n_part: int
+    """Images of the part."""
+    n_images: int
+    """Images of the whole cluster."""
+    n_labelled_in_part: int
+    n_labelled: int
+    """Labelled images of the category."""
+
+
 class BaseMethod(nn.Module):
     """A way to put images into categories. A new method is one file that defines `Config` and `Method(BaseMethod)`."""
 
@@ -76,7 +91,7 @@ class BaseMethod(nn.Module):
     cuts_network: ClassVar[bool] = False
     """True for a method that learns in the part of the network which is otherwise frozen, for example prompts. In every
     effort it then makes its `own_cut`; it needs images, not features."""
-    remembers: ClassVar[tuple[str, ...]] = ()
+    remembers: tuple[str, ...] = ()
     """Names of buffers that later epochs need and whose size the data decide, for example what a look before training
     found of every image. A checkpoint keeps them for a resumed run; a model does without: `persistent=False`."""
 
@@ -155,6 +170,10 @@ class BaseMethod(nn.Module):
             None, or cluster_n where an image's cluster is more than `assign` of its feature can tell.
         """
         return None
+
+    def known_splits(self) -> list[KnownSplit]:
+        """Return which known clusters were split in training, in this order. Default: none."""
+        return []
 
     def assign(self, features_nd: Tensor) -> Tensor:
         """Return scores_nk: their softmax is the probability of each cluster, their arg max the assignment."""

@@ -98,6 +98,11 @@ class Method(simgcd.Method):
         if self.places_prototypes(overview.epoch):
             self.teacher.load_state_dict(self.prototypes.state_dict())
 
+    def turn_prototypes(self, direction_md: Tensor, cluster_m: Tensor) -> None:
+        """Turn some prototypes, and the teacher's."""
+        super().turn_prototypes(direction_md, cluster_m)
+        self.teacher.turn(direction_md, cluster_m)
+
     def judge(self, features_vbd: Tensor) -> Tensor:
         """Return the logits that pseudo-labels are made of: the teacher's."""
         logits_vbk: Tensor = (self.teacher if self.config.teacher == "average" else self.prototypes)(features_vbd)

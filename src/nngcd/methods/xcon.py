@@ -7,7 +7,7 @@ expert's images have in common, a background for example, does not tell them apa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -47,7 +47,7 @@ class Method(gcd.Method):
     """
 
     config: Config
-    remembers: ClassVar[tuple[str, ...]] = ("expert_n",)
+    remembers = ("expert_n",)
     expert_n: Tensor
 
     def __init__(self, config: Config, task: Task) -> None:

@@ -1,0 +1,122 @@
+"""What methods with prototypes share: a new category that hides in a known cluster gets a prototype of its own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from nngcd.cli.words import split_words
+from nngcd.core.errors import ConfigError
+from nngcd.core.seeds import torch_generator
+from nngcd.datasets.arrays import from_arrays
+from nngcd.methods import nngcd, simgcd
+from nngcd.methods.contract import KnownSplit, Overview, Task
+from nngcd.pipeline import fit
+from nngcd.settings import resolve
+
+N_FEATURES = 16
+SMALL = {"n_hidden": 12, "n_projection": 8, "split_epochs": 2}
+
+
+@pytest.fixture
+def swallowed():
+    """Two known classes of 30 images, half labelled; 20 that touch the first; a new one of 40 that has two clusters."""
+    axes, generator = torch.eye(N_FEATURES), torch_generator(0, "blobs")
+    near = F.normalize(axes[0] + 0.5 * axes[2], dim=0)
+    centres = [axes[0]] * 30 + [near] * 20 + [axes[1]] * 30 + [axes[3]] * 40
+    features_nd = torch.stack(centres) + 0.05 * torch.randn(120, N_FEATURES, generator=generator)
+    labels_n = torch.full((120,), -1)
+    labels_n[:15], labels_n[50:65] = 0, 1
+    return Overview(features_nd, labels_n, 2, seed=0)
+
+
+def make(module, overview, **settings):
+    """Return a method whose prototypes swallow one category and have two for another."""
+    task = Task(n_features=N_FEATURES, n_clusters=4, n_old=2, generator=torch_generator(0, "init"))
+    method = module.Method(module.Config(**SMALL | settings), task)
+    axes = torch.eye(N_FEATURES)
+    wanted_kd = torch.stack([axes[0] + 0.2 * axes[2], axes[1], axes[3] + 0.02 * axes[5], axes[3] - 0.02 * axes[5]])
+    method.prototypes.turn(wanted_kd)
+    if hasattr(method, "teacher"):
+        method.teacher.load_state_dict(method.prototypes.state_dict())
+    return method
+
+
+def clusters(method, overview):
+    return method.assign(overview.features_nd).argmax(-1)
+
+
+@pytest.mark.parametrize("module", [simgcd, nngcd])
+def test_a_swallowed_category_gets_the_prototype_that_another_can_do_without(swallowed, module):
+    method = make(module, swallowed)
+    before_n = clusters(method, swallowed)
+    assert (before_n[:50] == 0).all() and len(before_n[80:].unique()) == 2
+    lengths = method.prototypes.weight.norm(dim=-1)
+    method.look(swallowed)
+    after_n = clusters(method, swallowed)
+    assert (after_n[:30] == 0).all()
+    assert (after_n[50:80] == 1).all()
+    assert len(after_n[30:50].unique()) == len(after_n[80:].unique()) == 1
+    assert after_n[30] >= 2 and after_n[30] != after_n[80]
+    assert torch.allclose(method.prototypes.weight.norm(dim=-1), lengths)
+    assert method.known_splits() == [KnownSplit(0, 2, 20, 50, 0, 15)]
+
+
+def test_a_remembered_mean_prediction_follows(swallowed):
+    method = make(nngcd, swallowed, entropy_memory=0.9)
+    method.look(swallowed)
+    freed = int(clusters(method, swallowed)[30])
+    assert method.mean_k[freed] == pytest.approx(20 / 120)
+    assert method.mean_k[0] == pytest.approx(30 / 120)
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 3])
+def test_clusters_are_searched_only_when_it_is_due(swallowed, epoch):
+    method = make(nngcd, swallowed)
+    before = method.prototypes.weight.clone()
+    method.look(swallowed._replace(epoch=epoch))
+    assert torch.equal(method.prototypes.weight, before)
+    assert method.looks_before(2, 10) and not method.looks_before(epoch, 10)
+
+
+def test_it_is_off_by_default_and_with_a_single_new_cluster(swallowed):
+    method = make(nngcd, swallowed, split_epochs=0)
+    assert method.remembers == () and not method.looks_before(2, 10)
+    task = Task(n_features=N_FEATURES, n_clusters=3, n_old=2, generator=torch_generator(0, "init"))
+    method = nngcd.Method(nngcd.Config(**SMALL), task)
+    before = method.prototypes.weight.clone()
+    method.look(swallowed)
+    assert torch.equal(method.prototypes.weight, before)
+
+
+@pytest.mark.parametrize("wrong", [{"split_epochs": -1}, {"split_level": 1.5}])
+def test_settings_that_cannot_be_meant(wrong):
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        nngcd.Config(**wrong)
+
+
+def test_a_run_that_resumes_between_two_searches_ends_as_an_unbroken_one(swallowed, tmp_path, stop_after):
+    from nngcd.core.run_folder import RunFolder
+
+    split = from_arrays(swallowed.features_nd.numpy(), swallowed.labels_n.numpy())
+    loss = SMALL | {"prototype_start": "random", "split_level": 1.0}
+    settings = resolve(
+        {"method": "simgcd", "k": 4, "loss": loss, "training": {"epochs": 6, "batch_size": 40}, "hold_back": 0}
+    )
+    unbroken, run = fit(split, settings), RunFolder.create(tmp_path / "run")
+    with pytest.raises(KeyboardInterrupt):
+        fit(split, settings, run=run, progress=stop_after(3))
+    resumed = fit(split, settings, run=run)
+    assert torch.equal(resumed.scores_nk, unbroken.scores_nk)
+    assert resumed.model.method.known_splits() == unbroken.model.method.known_splits() != []
+
+
+def test_a_split_is_told_in_a_sentence():
+    found = {"category": "oak", **KnownSplit(0, 5, 51, 102, 0, 26)._asdict()}
+    assert split_words({"known_splits": [found]}) == [
+        "'oak' was split after epoch 5: 51 of 102 images formed a group with none of the 26 labelled ones that training "
+        "knew."
+    ]
+    assert split_words({"known_splits": [found] * 7})[-1] == "2 more splits of known categories are in summary.json."
+    assert split_words({}) == []
