@@ -115,8 +115,8 @@ def test_a_run_that_resumes_between_two_searches_ends_as_an_unbroken_one(swallow
 def test_a_split_is_told_in_a_sentence():
     found = {"category": "oak", **KnownSplit(0, 5, 51, 102, 0, 26)._asdict()}
     assert split_words({"known_splits": [found]}) == [
-        "'oak' was split after epoch 5: 51 of 102 images formed a group with none of the 26 labelled ones that training "
-        "knew."
+        "'oak' was split after epoch 5: 51 of 102 images formed a group with none of the 26 labelled ones that "
+        "training knew."
     ]
     assert split_words({"known_splits": [found] * 7})[-1] == "2 more splits of known categories are in summary.json."
     assert split_words({}) == []
