@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 from nngcd.cli.app import app
 from nngcd.cli.options import seed_range
 from nngcd.core.errors import ConfigError
+from nngcd.core.run_folder import RunFolder
+from nngcd.review.session import Review
 
 COMMANDS = ("demo", "check", "fit", "report", "export", "predict", "embed", "estimate-k", "evaluate", "compare",
             "figures", "bench", "study", "doctor", "data list", "data add", "data verify")  # fmt: skip
@@ -82,6 +84,11 @@ def test_fit_predict_evaluate(nngcd, arrays, blobs, tmp_path):
     assert nngcd("evaluate", run, "--columns", "label=species")[0] == 2
     code, out, _ = nngcd("evaluate", run, "--truth", tmp_path / "truth.csv", "--json")
     assert json.loads(out)["accuracy"]["all"] > 80
+    Review(RunFolder(run)).approve("0")
+    scored = ("evaluate", run, "--truth", tmp_path / "truth.csv")
+    assert "These numbers include the 1 edit in the review of this run." in nngcd(*scored)[1]
+    assert "the 1 edit in the review of this run is not counted" in nngcd(*scored, "--ignore-review")[1]
+    assert "the 1 edit in the review of this run is not counted" in nngcd("evaluate", run)[1]
 
 
 def test_without_k_the_number_of_categories_is_estimated(nngcd, arrays, tmp_path):
@@ -152,6 +159,8 @@ def test_runs_side_by_side(nngcd, arrays, tmp_path):
     scores = found["rows"][0]["scores"]["0"]
     assert (scores["All"], scores["Old"], scores["New"], scores["NMI"]) == (50.0, 60.0, None, 40.0)
     assert scores["by name"] is None
+    Review(RunFolder(runs[0])).approve("0")
+    assert f"Edits in the review of {runs[0]} are not counted here" in " ".join(nngcd("compare", *runs)[1].split())
     (runs[0] / "summary.json").unlink()
     assert "is not finished" in nngcd("compare", *runs)[2]
     assert "must be one of md, csv, latex" in nngcd("compare", *runs, "--format", "xml")[2]
