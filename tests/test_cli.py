@@ -18,6 +18,8 @@ from typer.testing import CliRunner
 from nngcd.cli.app import app
 from nngcd.cli.options import seed_range
 from nngcd.core.errors import ConfigError
+from nngcd.core.run_folder import RunFolder
+from nngcd.review.session import Review
 
 COMMANDS = ("demo", "check", "fit", "report", "export", "predict", "embed", "estimate-k", "evaluate", "compare",
             "figures", "bench", "study", "doctor", "data list", "data add", "data verify")  # fmt: skip
@@ -70,6 +72,9 @@ def test_fit_predict_evaluate(nngcd, arrays, blobs, tmp_path):
     code, out, _ = nngcd("evaluate", run, "--truth", tmp_path / "truth.csv")
     assert code == 0
     assert "accuracy (v2, one match)" in out
+    assert "By name: 100.0 % of the images are right (known categories 100.0 %, new ones 100.0 %)." in out
+    assert "Called known: 33.3 % of the images; 33.3 % truly are known." in out
+    assert "review" not in out
     assert "Confidence of known categories: calibration error" in out
     assert "Novelty: AUROC 1.000 (60 images of known categories against 120 of new ones)" in out
     truth.rename(columns={"file_name": "file", "label": "species"}).to_csv(tmp_path / "other.csv", index=False)
@@ -80,6 +85,11 @@ def test_fit_predict_evaluate(nngcd, arrays, blobs, tmp_path):
     assert nngcd("evaluate", run, "--columns", "label=species")[0] == 2
     code, out, _ = nngcd("evaluate", run, "--truth", tmp_path / "truth.csv", "--json")
     assert json.loads(out)["accuracy"]["all"] > 80
+    Review(RunFolder(run)).approve("0")
+    scored = ("evaluate", run, "--truth", tmp_path / "truth.csv")
+    assert "These numbers include the 1 edit in the review of this run." in nngcd(*scored)[1]
+    assert "the 1 edit in the review of this run is not counted" in nngcd(*scored, "--ignore-review")[1]
+    assert "the 1 edit in the review of this run is not counted" in nngcd("evaluate", run)[1]
 
 
 def test_without_k_the_number_of_categories_is_estimated(nngcd, arrays, tmp_path):
@@ -142,12 +152,16 @@ def test_runs_side_by_side(nngcd, arrays, tmp_path):
         (run / "digests.json").unlink()  # a run of an older version has none
     code, out, err = nngcd("compare", *runs)
     assert code == 0, err
-    assert "| kmeans | 50.0 ± 0.0 | 60.0 ± 0.0 | - | 40.0" in out
+    assert "| kmeans | 50.0 ± 0.0 | 60.0 ± 0.0 | - | 40.0 ± 0.0 | - | - |" in out
     assert "made up; 1,234 images" in out
     assert "simgcd is better than kmeans by 3.0 All (1 common seed)" in out
     found = json.loads(nngcd("compare", *runs, "--json")[1])
     assert found["best"] == "simgcd"
-    assert found["rows"][0]["scores"]["0"] == {"All": 50.0, "Old": 60.0, "New": None, "NMI": 40.0}
+    scores = found["rows"][0]["scores"]["0"]
+    assert (scores["All"], scores["Old"], scores["New"], scores["NMI"]) == (50.0, 60.0, None, 40.0)
+    assert scores["by name"] is None
+    Review(RunFolder(runs[0])).approve("0")
+    assert f"Edits in the review of {runs[0]} are not counted here" in " ".join(nngcd("compare", *runs)[1].split())
     (runs[0] / "summary.json").unlink()
     assert "is not finished" in nngcd("compare", *runs)[2]
     assert "must be one of md, csv, latex" in nngcd("compare", *runs, "--format", "xml")[2]

@@ -114,7 +114,7 @@ def test_a_start_that_a_method_needs_is_trained_once_and_no_public_code_stops_no
     assert "[1/2] simgcd, seed 0 (to start from): complete already" in said
     assert "| sptnet |" in said
     assert "| simgcd |" not in said
-    assert "| mugcd | - | - | - | - | no public code | - | - |" in said
+    assert "| mugcd | - | - | - | - | - | - | no public code | - | - |" in said
     assert "mugcd has no public code: --preset paper has its paper's settings." in said
     assert "sptnet starts from trained runs of simgcd, one per seed, in " in said
     assert read_yaml(out / "sptnet-0" / "config.yaml")["init_from"] == str((out / "simgcd-0").resolve())

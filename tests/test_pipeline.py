@@ -16,6 +16,7 @@ from nngcd.core.config import read_yaml
 from nngcd.core.errors import ConfigError, DataError, NngcdWarning
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_reading import read_results
 from nngcd.datasets import open_dataset, open_images
 from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.split import Truth
@@ -23,6 +24,7 @@ from nngcd.evaluation import evaluate
 from nngcd.job import prepare
 from nngcd.pipeline import discover, fit, fit_job
 from nngcd.prediction import predict
+from nngcd.review.session import Review
 from nngcd.settings import resolve, to_values
 from nngcd.training.model import Model
 
@@ -111,9 +113,29 @@ def test_evaluate_agrees_with_the_summary(blob_split, blobs, tmp_path):
     table.to_csv(tmp_path / "truth.csv", index=False)
     found = evaluate(run, tmp_path / "truth.csv")
     trust = found.pop("confidence")
+    assert (found.pop("is_reviewed"), found.pop("n_rejected")) == (False, 0)
     assert found == read(run.summary)["scores"]
     assert (trust["n_known"], trust["n_new"]) == (60, 120)
     assert trust["novelty_auroc"] > 0.95
+
+
+def test_evaluate_counts_the_edits_of_a_review(blob_split, blobs, tmp_path):
+    run = run_discover(blob_split, None, blob_settings(), tmp_path / "run")
+    table = pd.DataFrame({"file_name": blob_split.table["file_name"], "label": blobs[2]})
+    table.to_csv(tmp_path / "truth.csv", index=False)
+    before = evaluate(run, tmp_path / "truth.csv")
+    free = read_results(run)
+    free = free[free["label_given"].isna()]
+    new = free.loc[free["category"] == "new-001", "image_id"].to_list()
+    review = Review(run)
+    review.move(new[:10], to="0")
+    review.reject(new[10:13])
+    after = evaluate(run, tmp_path / "truth.csv")
+    assert (after["is_reviewed"], after["n_rejected"], after["n_scored"]) == (True, 3, before["n_scored"] - 3)
+    assert after["by_name"]["all"] < before["by_name"]["all"]
+    assert after["called_known"]["precision"] < before["called_known"]["precision"]
+    assert after["confidence"] == before["confidence"]
+    assert evaluate(run, tmp_path / "truth.csv", use_review=False) == before
 
 
 def test_evaluate_without_a_fitting_truth_says_so(blob_split, blobs, tmp_path):

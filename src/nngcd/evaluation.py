@@ -15,7 +15,7 @@ from nngcd.core.config import build
 from nngcd.core.errors import DataError
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
-from nngcd.core.run_reading import read_config, read_environment, read_results
+from nngcd.core.run_reading import read_categories, read_config, read_environment, read_results
 from nngcd.datasets import open_dataset
 from nngcd.datasets.counts import Part
 from nngcd.datasets.image_files import Progress as ReadProgress
@@ -24,31 +24,42 @@ from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.datasets.split import Split, Truth
 from nngcd.metrics.calibration import N_BINS, auroc, expected_calibration_error
 from nngcd.prediction import predict
-from nngcd.results import Scored, score
+from nngcd.review.edit_log import EditLog
+from nngcd.review.reviewed import reviewed_results
+from nngcd.scoring import Scored, score
 
 
-def evaluate(run: RunFolder, truth_file: Path | None = None, *, columns: Sequence[str] = ()) -> dict[str, Any]:
-    """Return all scores of a run's unlabelled images.
+def evaluate(
+    run: RunFolder, truth_file: Path | None = None, *, columns: Sequence[str] = (), use_review: bool = True
+) -> dict[str, Any]:
+    """Return all scores of a run's unlabelled images, as a person left them where the run has a review.
+
+    Confidence and novelty are the model's, so they are always held against what the model said.
 
     Args:
         run: a finished run.
         truth_file: CSV or Parquet with `file_name,label` for some or all unlabelled images; without it the truth of
             the run's own data set is used.
         columns: what the columns of that table are called, as "label=species", where they are not called so.
+        use_review: whether the edits of a review count; images that a person rejected are then not scored.
 
     Raises:
         DataError: there is no truth, or it does not fit the run.
     """
     results = _finished(run)
     if truth_file:
-        true_name, old_names = _names_from_file(results, truth_file, columns), set(results["label_given"].dropna())
+        true_name, old_names = _names_from_file(results, truth_file, columns), _known_names(run)
     else:
         true_name, old_names = _names_from_dataset(run, results)
     is_scored = (results["label_given"].isna() & true_name.notna()).to_numpy()
     if not is_scored.any():
         raise DataError("none of the run's unlabelled images is in the truth. Do the file names agree?")
     part: Scored = "hidden" if _reading(run).hide_classes and not truth_file else "train"
-    return _scores(run, true_name[is_scored], results[is_scored], old_names, part=part)
+    true_name, results = true_name[is_scored], results[is_scored]
+    is_reviewed = use_review and count_edits(run) > 0
+    category = _reviewed_categories(run)[is_scored] if is_reviewed else results["category"]
+    scores = _scores(run, true_name, category, old_names, part=part)
+    return scores | {"confidence": _trust(true_name, results, old_names), "is_reviewed": is_reviewed}
 
 
 def evaluate_test(
@@ -72,7 +83,20 @@ def evaluate_test(
         raise DataError(f"the run has a class '{unknown[0]}', the test images do not. Is it the copy it was made from?")
     predicted = predict(run, split, device=device, workers=workers, progress=progress)
     # Files that cannot be read follow the images, and are not scored.
-    return _scores(run, pd.Series(_true_names(truth)), predicted[: len(split)], _old_names(truth), part="test")
+    predicted, true_name, old_names = predicted[: len(split)], pd.Series(_true_names(truth)), _old_names(truth)
+    scores = _scores(run, true_name, predicted["category"], old_names, part="test")
+    return scores | {"confidence": _trust(true_name, predicted, old_names), "is_reviewed": False}
+
+
+def count_edits(run: RunFolder) -> int:
+    """Return how many edits the review of a run has, those included that were taken back."""
+    return len(EditLog(run.edits).edits)
+
+
+def _reviewed_categories(run: RunFolder) -> pd.Series:
+    """Return the category of each image of the run after its review; None where a person rejected the image."""
+    table = reviewed_results(run).table
+    return table.loc[table["image_id"].notna(), "category"]
 
 
 def _finished(run: RunFolder) -> pd.DataFrame:
@@ -83,22 +107,30 @@ def _finished(run: RunFolder) -> pd.DataFrame:
 
 
 def _scores(
-    run: RunFolder, true_name: pd.Series, sorted_: pd.DataFrame, old_names: set[str], *, part: Scored
+    run: RunFolder, true_name: pd.Series, category: pd.Series, old_names: set[str], *, part: Scored
 ) -> dict[str, Any]:
-    """Return the scores of what was sorted against true names, and how far its confidence can be trusted."""
-    classes, _ = pd.factorize(true_name)
-    clusters, _ = pd.factorize(sorted_["category"])
-    is_old = true_name.isin(old_names).to_numpy(dtype=bool)
-    draw = _reading(run).draw
-    scores = score(classes.astype(np.int64), clusters.astype(np.int64), is_old, part=part, draw=draw)
-    return scores | {"confidence": _trust(true_name, sorted_, is_old)}
+    """Return the scores of categories against true names; images without a category are counted and not scored."""
+    is_sorted = category.notna().to_numpy()
+    if not is_sorted.any():
+        raise DataError("all images with a true label were rejected in the review; there is nothing to score.")
+    classes, clusters = (_numbered(names[is_sorted], old_names) for names in (true_name, category))
+    scores = score(classes, clusters, len(old_names), part=part, draw=_reading(run).draw)
+    return scores | {"n_rejected": int((~is_sorted).sum())}
 
 
-def _trust(true_name: pd.Series, sorted_: pd.DataFrame, is_old: NDArray[np.bool_]) -> dict[str, Any]:
+def _numbered(names: pd.Series, old_names: set[str]) -> NDArray[np.int64]:
+    """Return names as numbers: those of old classes by their order, the same for classes and clusters, then others."""
+    others = sorted(set(names) - old_names)
+    number = {name: index for index, name in enumerate([*sorted(old_names), *others])}
+    return names.map(number).to_numpy(dtype=np.int64)
+
+
+def _trust(true_name: pd.Series, sorted_: pd.DataFrame, old_names: set[str]) -> dict[str, Any]:
     """Return the calibration error on images of known categories, and how well novelty tells known from new.
 
     A category that was discovered has no name to be right about, so its images do not count in the calibration.
     """
+    is_old = true_name.isin(old_names).to_numpy(dtype=bool)
     stated = sorted_["confidence"].to_numpy(dtype=np.float64)[is_old]
     is_right = (sorted_["category"].to_numpy() == true_name.to_numpy())[is_old]
     has_novelty = "novelty" in sorted_.columns and bool(sorted_["novelty"].notna().all())
@@ -174,6 +206,12 @@ def _true_names(truth: Truth) -> NDArray[np.object_]:
     # UNKNOWN is the last place.
     names: NDArray[np.object_] = np.array([*truth.class_names, None], dtype=object)[truth.classes]
     return names
+
+
+def _known_names(run: RunFolder) -> set[str]:
+    # Not the labels that were given: a known category may have no labelled image.
+    categories, n_known = read_categories(run.model)
+    return set(categories[:n_known])
 
 
 def _old_names(truth: Truth) -> set[str]:

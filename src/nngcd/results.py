@@ -1,11 +1,11 @@
-"""From scores to tables: every image's category, every category's facts, and the numbers when the truth is known."""
+"""From scores to tables: every image's category, every category's facts, and the labels that were held back."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,10 +15,7 @@ from torch import Tensor
 
 from nngcd.clustering.estimate_k import KEstimate
 from nngcd.confidence import Confidence
-from nngcd.datasets.counts import Part
-from nngcd.datasets.split import Draw, Split
-from nngcd.metrics.accuracy import Accuracy, balanced_accuracy, split_accuracy, split_accuracy_v1
-from nngcd.metrics.agreement import adjusted_rand_index, normalized_mutual_information
+from nngcd.datasets.split import Split
 from nngcd.metrics.calibration import expected_calibration_error, reliability, share_interval
 from nngcd.metrics.label_errors import possible_label_errors
 from nngcd.training.model import Model
@@ -29,12 +26,6 @@ N_SHOWN_BINS = 5
 """Bins of the reliability that is shown: a few held-back images fill no more."""
 ROWS_PER_BLOCK = 8192
 """Rows whose probabilities exist at a time: all of them would be three copies of the scores, in double precision."""
-Scored = Part | Literal["hidden"]
-_SCORED = {
-    "train": "transductive: unlabelled training images",
-    "test": "inductive: official test images",
-    "hidden": "proxy: labelled images whose labels were hidden, some of them with their whole class",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,36 +249,3 @@ def held_back_facts(
 
 def _median(values: pd.Series) -> float | None:
     return round(float(values.median()), 4) if len(values) else None
-
-
-def protocol(*, part: Scored = "train", draw: Draw = "pooled") -> str:
-    """Return which images are scored and how, in one line; the field's own draw of labels is not mentioned."""
-    drawn = ", stratified draw" if draw == "stratified" else ""
-    return f"{_SCORED[part]}, one Hungarian match over all of them (v2), last epoch{drawn}"
-
-
-def score(
-    true_class: NDArray[np.int64],
-    cluster: NDArray[np.int64],
-    is_old: NDArray[np.bool_],
-    *,
-    part: Scored = "train",
-    draw: Draw = "pooled",
-) -> dict[str, Any]:
-    """Return every metric of clusters against true classes, in per cent, with the protocol they belong to."""
-    return {
-        "protocol": protocol(part=part, draw=draw),
-        "n_scored": len(true_class),
-        "accuracy": _per_cent(split_accuracy(true_class, cluster, is_old)),
-        "accuracy_v1": _per_cent(split_accuracy_v1(true_class, cluster, is_old)),
-        "balanced_accuracy": _per_cent(balanced_accuracy(true_class, cluster, is_old)),
-        "nmi": round(100 * normalized_mutual_information(true_class, cluster), 2),
-        "ari": round(100 * adjusted_rand_index(true_class, cluster), 2),
-        "n_true_classes": len(np.unique(true_class)),
-        "n_clusters_used": len(np.unique(cluster)),
-    }
-
-
-def _per_cent(accuracy: Accuracy) -> dict[str, float | None]:
-    """Return the parts in per cent; None where there is nothing to score."""
-    return {name: None if math.isnan(part) else round(100 * part, 2) for name, part in asdict(accuracy).items()}

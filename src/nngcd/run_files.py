@@ -23,7 +23,8 @@ from nngcd.core.run_schemas import Estimate
 from nngcd.datasets.holding_back import n_unchecked, why_nothing
 from nngcd.datasets.split import Split, Truth
 from nngcd.figures.k_curve import k_curve
-from nngcd.results import Fitted, Scored, category_table, describe, held_back_facts, results_of, score
+from nngcd.results import Fitted, category_table, describe, held_back_facts, results_of
+from nngcd.scoring import Scored, score
 from nngcd.settings import Settings
 
 INPUTS = ("data/manifest.parquet", "data/split.csv", "problems.csv", "environment.json")
@@ -162,7 +163,7 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
         scored, reading = ~split.is_labelled & truth.is_known, settings.reading
         cluster = scores_nk.argmax(-1).numpy()[scored]
         part: Scored = "hidden" if reading.hide_classes else "train"
-        summary["scores"] = score(truth.classes[scored], cluster, truth.is_old[scored], part=part, draw=reading.draw)
+        summary["scores"] = score(truth.classes[scored], cluster, truth.n_old, part=part, draw=reading.draw)
     # Its digest first: the summary is the last file of a run.
     digests.record(run.path, known={run.summary.name: digests.digest_of(json_text(summary).encode())})
     write_json(run.summary, summary)

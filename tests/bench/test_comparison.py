@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nngcd.bench.comparison import HEAD, paired_differences
+from nngcd.bench.comparison import HEAD, by_name_lines, paired_differences
 from nngcd.bench.comparison import rows_of as rows_of_settings
 from nngcd.core.errors import DataError
 
@@ -76,8 +76,24 @@ def test_what_cannot_be_compared_is_refused(summaries, message):
 
 def test_a_row_of_the_table():
     rows = rows_of([*THREE, *TWO])
-    assert rows[0].cells == ["simgcd", "49.5 ± 2.1", "59.5 ± 2.1", "44.5 ± 2.1", "50.0 ± 0.0", "0 1", "15", "-"]
+    accuracy = ["49.5 ± 2.1", "59.5 ± 2.1", "44.5 ± 2.1", "50.0 ± 0.0"]
+    assert rows[0].cells == ["simgcd", *accuracy, "-", "-", "0 1", "15", "-"]  # older runs have no scores by name
     assert len(HEAD) == len(rows[0].cells)
+
+
+def test_scores_by_name_have_a_column_and_a_line():
+    runs = [with_names(summary("nngcd", seed, 50.0), all_) for seed, all_ in ((0, 40.0), (1, 42.0))]
+    row = rows_of(runs)[0]
+    assert (row.cell("by name"), row.cell("called known")) == ("41.0 ± 1.4", "45.0 ± 0.0")
+    assert row.scores[0]["by name New"] == 35.0
+    assert by_name_lines(runs)[0].endswith("put into a known category, where 33.5 % belong to one.")
+    assert by_name_lines(TWO) == []
+
+
+def with_names(run, all_):
+    called = {"share": 45.0, "true_share": 33.5, "precision": 70.0, "recall": 90.0}
+    by_name = {"all": all_, "old": all_ + 10, "new": all_ - 5}
+    return {**run, "scores": {**run["scores"], "by_name": by_name, "called_known": called}}
 
 
 def test_the_memory_is_the_most_any_run_needed_and_that_of_the_gpu_if_there_is_one():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nngcd.cli.words import found_words, held_back_words, k_words
+from nngcd.cli.words import by_name_words, found_words, held_back_words, k_words, review_words
 
 SUMMARY = {
     "n_unlabelled": 2, "n_unlabelled_known": 0, "n_unlabelled_new": 1, "n_categories_used": 2, "k": 2,
@@ -49,3 +49,24 @@ def test_of_few_images_most_may_be_of_one_category():
     one = SUMMARY | {"largest_share": 1.0, "n_unsure": 0, "n_unreadable": 0}
     assert not any("T04" in line for line in found_words(one | {"n_unlabelled": 9}))
     assert "T04" in found_words(one | {"n_unlabelled": 10})[-1]
+
+
+def test_scores_by_name_are_told_in_sentences():
+    called = {"share": 45.0, "true_share": 33.5, "precision": 70.0, "recall": 90.0}
+    new = {"share": 55.0, "true_share": 66.5, "precision": None, "recall": 80.0}
+    scores = {"by_name": {"all": 60.0, "old": 70.0, "new": None}, "called_known": called, "called_new": new}
+    lines = by_name_words(scores)
+    assert lines[0].startswith("By name: 60.0 % of the images are right (known categories 70.0 %, new ones - %).")
+    assert lines[1].startswith(
+        "Called known: 45.0 % of the images; 33.5 % truly are known. Of those called known, 70.0 %"
+    )
+    assert "Of those called new, - % are (precision); of those that are, 80.0 % are called so" in lines[2]
+    assert by_name_words({}) == []  # a run of an older version
+
+
+def test_whether_edits_count_is_said_only_where_there_are_any():
+    assert review_words({"is_reviewed": False}, 0) == []
+    assert "the 1 edit in the review of this run is not counted" in review_words({}, 1)[0]
+    counted = review_words({"is_reviewed": True, "n_rejected": 2}, 5)[0]
+    assert counted.startswith("These numbers include the 5 edits in the review of this run. 2 rejected images are not")
+    assert "rejected" not in review_words({"is_reviewed": True, "n_rejected": 0}, 5)[0]

@@ -164,6 +164,18 @@ def test_scores_come_with_their_protocol(findings, tmp_path):
     text = written(replace(findings, summary={**findings.summary, "scores": scores}), tmp_path)[1]
     assert "50.0 % of all images, 60.0 % of those of known categories are right" in text
     assert "Protocol: transductive: &lt;x&gt;" in text
+    assert "By name" not in text
+    called = {"share": 45.0, "true_share": 33.5, "precision": 70.0, "recall": 90.0}
+    named = scores | {"by_name": part, "called_known": called}
+    (tmp_path / "report.html").unlink()
+    text = written(replace(findings, summary={**findings.summary, "scores": named}), tmp_path)[1]
+    assert "By name, 50.0 % are right" in text
+    assert "45.0 % are called known; 33.5 % truly are." in text
+    assert "without the edits of the review" not in text
+    (tmp_path / "report.html").unlink()
+    edited = replace(findings, results=findings.results.assign(review_action="move"))
+    text = written(replace(edited, summary={**findings.summary, "scores": named}), tmp_path)[1]
+    assert "without the edits of the review" in text
 
 
 def test_held_back_labels_give_an_honest_number(findings, tmp_path):

@@ -10,7 +10,7 @@ import pandas as pd
 
 from nngcd.backbones import RANDOM
 from nngcd.backbones.pretrainings import PRE_TRAININGS
-from nngcd.bench.comparison import HEAD, Row, Summary
+from nngcd.bench.comparison import HEAD, Row, Summary, by_name_lines
 from nngcd.bench.grid import Cell
 from nngcd.bench.published import Published, published_results
 from nngcd.bench.tables import Report
@@ -41,6 +41,7 @@ def benchmark_report(
     if any(published):
         source = f"Tables II to IV of the paper, pre-trained by {pretraining}"
         notes.append(published_line(source, dataset, summaries, backbones=[pretraining]))
+    notes += by_name_lines(summaries)
     return with_published(Report(f"{dataset}: {', '.join(names)}", HEAD, lines, notes), published)
 
 
@@ -170,6 +171,9 @@ def run_table(done: Sequence[tuple[Cell, Summary]]) -> pd.DataFrame:
             | {name: summary[name] for name in columns}
             | {part: scores["accuracy"][part] for part in ("all", "old", "new")}
             | {f"balanced_{part}": scores["balanced_accuracy"][part] for part in ("all", "old", "new")}
+            | {f"by_name_{part}": scores.get("by_name", {}).get(part) for part in ("all", "old", "new")}
+            | {"called_known": scores.get("called_known", {}).get("share")}
+            | {"truly_known": scores.get("called_known", {}).get("true_share")}
             | {"nmi": scores["nmi"], "ari": scores["ari"], "seconds": summary["seconds"]}
             | {f"peak_gb_{kind}": most for kind, most in summary.get("peak_gb", {}).items()}
             | {"run": str(cell.path)}

@@ -12,7 +12,7 @@ from nngcd.core.errors import DataError
 
 Summary = Mapping[str, Any]
 """The content of a run's summary.json."""
-SCORES = ("All", "Old", "New", "NMI")
+SCORES = ("All", "Old", "New", "NMI", "by name", "called known")
 HEAD = ("method", *SCORES, "seeds", "seconds a run", "peak GB")
 NOT_SHOWN = {"seed", "data", "dataset", "k"}
 """Settings that make no row: seeds are averaged, the hash of the split says which data, and the summary says K."""
@@ -122,8 +122,33 @@ def row_of(name: str, group: Sequence[Summary]) -> Row:
 
 
 def _scores(summary: Summary) -> dict[str, float | None]:
-    accuracy = summary["scores"]["accuracy"]
-    return {"All": accuracy["all"], "Old": accuracy["old"], "New": accuracy["new"], "NMI": summary["scores"]["nmi"]}
+    scores = summary["scores"]
+    accuracy, by_name = scores["accuracy"], scores.get("by_name", {})  # older runs have no scores by name
+    return {
+        "All": accuracy["all"],
+        "Old": accuracy["old"],
+        "New": accuracy["new"],
+        "NMI": scores["nmi"],
+        "by name": by_name.get("all"),
+        "by name Old": by_name.get("old"),
+        "by name New": by_name.get("new"),
+        "called known": scores.get("called_known", {}).get("share"),
+    }
+
+
+def by_name_lines(summaries: Sequence[Summary]) -> list[str]:
+    """Return what the columns `by name` and `called known` are; nothing where no run has them.
+
+    The true share is told where all runs have the same.
+    """
+    shares = {summary["scores"].get("called_known", {}).get("true_share") for summary in summaries} - {None}
+    if not shares:
+        return []
+    truth = f", where {shares.pop():.1f} % belong to one" if len(shares) == 1 else ""
+    return [
+        "by name: All when a cluster named after an old class counts only as that class. "
+        f"called known: per cent of the images put into a known category{truth}."
+    ]
 
 
 def gain_sentences(rows: Sequence[Row]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nngcd.backbones.pretrainings import PRE_TRAININGS
 from nngcd.bench.benchmark_report import protocol_line, published_line, with_published
-from nngcd.bench.comparison import HEAD, Row, Summary, spread
+from nngcd.bench.comparison import HEAD, SCORES, Row, Summary, by_name_lines, spread
 from nngcd.bench.published import published_ablation, published_pretraining
 from nngcd.bench.studies import SWEEPS, components_of
 from nngcd.bench.tables import Report
@@ -33,9 +33,10 @@ def ablation_report(dataset: str, rows: Sequence[Row], summaries: Sequence[Summa
     """Return the ablation: the scores with some of the components, and the gain over none of them seed by seed."""
     published = published_ablation()
     base = next((row for row in rows if not components_of(row.name)), None)
-    head = ["components", *HEAD[1:5], "gain in All", *HEAD[5:]]
-    lines = [[*row.cells[:5], _gain(row, base), *row.cells[5:]] for row in rows]
-    notes = [protocol_line(summaries), ABLATION_NOTE]
+    end = 1 + len(SCORES)
+    head = ["components", *HEAD[1:end], "gain in All", *HEAD[end:]]
+    lines = [[*row.cells[:end], _gain(row, base), *row.cells[end:]] for row in rows]
+    notes = [protocol_line(summaries), ABLATION_NOTE, *by_name_lines(summaries)]
     report = Report(f"Ablation of {summaries[0]['method']} on {dataset}", head, lines, notes)
     return with_published(report, [published[components_of(row.name)] for row in rows])
 
@@ -48,14 +49,17 @@ def robustness_report(dataset: str, rows: Sequence[Row], summaries: Sequence[Sum
         f"{first['preset']}; mean ± standard deviation over seeds. Images that lose their label are scored, too."
     )
     title = f"{first['method']} on poorer data: {dataset}"
-    return Report(title, ["what is different", *HEAD[1:]], [row.cells for row in rows], [note])
+    return Report(
+        title, ["what is different", *HEAD[1:]], [row.cells for row in rows], [note, *by_name_lines(summaries)]
+    )
 
 
 def sweep_report(study: str, dataset: str, rows: Sequence[Row], summaries: Sequence[Summary]) -> Report:
     """Return the table of one setting's values."""
     sweep = SWEEPS[study]
     title = f"{sweep.title} ({sweep.setting}): {summaries[0]['method']} on {dataset}"
-    report = Report(title, [sweep.axis, *HEAD[1:]], [row.cells for row in rows], [protocol_line(summaries)])
+    notes = [protocol_line(summaries), *by_name_lines(summaries)]
+    report = Report(title, [sweep.axis, *HEAD[1:]], [row.cells for row in rows], notes)
     if study != "pretraining":
         return report
     published = [published_pretraining(dataset, row.name) for row in rows]

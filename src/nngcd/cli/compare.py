@@ -23,7 +23,7 @@ def compare(
 
     Example:  nngcd compare runs/cub/*
     """
-    from nngcd.bench.comparison import HEAD, gain_sentences, paired_differences, rows_of
+    from nngcd.bench.comparison import HEAD, by_name_lines, gain_sentences, paired_differences, rows_of
     from nngcd.bench.tables import Format, as_table
     from nngcd.core.run_folder import RunFolder
     from nngcd.core.run_reading import read_config
@@ -45,5 +45,7 @@ def compare(
     say(as_table(HEAD, [row.cells for row in rows], cast(Format, form)))
     if form == "md":
         say(f"\n{summaries[0]['scores']['protocol']}; {summaries[0]['scores']['n_scored']:,} images")
-        for sentence in gain_sentences(rows):
+        for sentence in [*by_name_lines(summaries), *gain_sentences(rows)]:
             say(sentence)
+        if reviewed := [str(run.path) for run in folders if run.edits.is_file()]:
+            say(f"Edits in the review of {', '.join(reviewed)} are not counted here; nngcd evaluate counts them.")

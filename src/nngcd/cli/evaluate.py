@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,10 +10,12 @@ import typer
 
 from nngcd.cli import options
 from nngcd.cli.display import progress_display, reading, say, say_json, say_table
-from nngcd.cli.words import reliability_words, trust_words
+from nngcd.cli.words import by_name_words, reliability_words, review_words, trust_words
 from nngcd.core.errors import ConfigError
 
 SPLIT_HELP = "The run's unlabelled images, or the official test images of its benchmark, which it has never seen."
+
+IGNORE_HELP = "Score what the model decided, without the edits of the run's review."
 
 
 def evaluate(  # noqa: PLR0913 (one parameter per flag)
@@ -22,12 +25,15 @@ def evaluate(  # noqa: PLR0913 (one parameter per flag)
     ] = None,
     columns: options.Columns = None,
     split: Annotated[str, typer.Option(metavar="train|test", help=SPLIT_HELP)] = "train",
+    ignore_review: Annotated[bool, typer.Option("--ignore-review", help=IGNORE_HELP)] = False,
     device: options.Device = "auto",
     workers: options.Workers = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Score a run: accuracy of all, old and new classes, NMI, ARI, and how far its confidence can be trusted.
+    """Score a run: accuracy of all, old and new classes, by match and by name, and how far to trust its confidence.
+
+    Edits made in a review of the run count, unless --ignore-review is given.
 
     Example:  nngcd evaluate runs/first --truth true_labels.csv
     """
@@ -35,16 +41,11 @@ def evaluate(  # noqa: PLR0913 (one parameter per flag)
     from nngcd import evaluation
     from nngcd.core.run_folder import RunFolder
 
-    if split not in ("train", "test"):
-        raise ConfigError("--split", split, "must be train or test")
-    if split == "test" and truth is not None:
-        raise ConfigError("--truth", str(truth), "is for the run's own images; leave it out with --split test")
-    if columns is not None and truth is None:
-        raise ConfigError("--columns", columns, "names the columns of a table; say which: --truth TABLE")
+    _check_flags(split, truth, columns)
     folder = RunFolder.open(run)
     facts = evaluation.held_back(folder)
     if split == "train" and truth is None and facts and not evaluation.knows_truth(folder):
-        _show_held_back(facts, run, is_json=json)
+        _show_held_back(facts, run, n_edits=evaluation.count_edits(folder), is_json=json)
         return
     if split == "test":
         with progress_display(is_quiet=quiet or json) as progress:
@@ -52,16 +53,33 @@ def evaluate(  # noqa: PLR0913 (one parameter per flag)
                 folder, device=device, workers=workers, on_progress=reading(progress), progress=progress
             )
     else:
-        scores = evaluation.evaluate(folder, truth, columns=columns.split(",") if columns else ())
+        scores = evaluation.evaluate(
+            folder, truth, columns=columns.split(",") if columns else (), use_review=not ignore_review
+        )
     if json:
         say_json(scores | {"held_back": facts})
-        return
+    else:
+        _show_scores(scores, facts, n_edits=evaluation.count_edits(folder))
+
+
+def _check_flags(split: str, truth: Path | None, columns: str | None) -> None:
+    if split not in ("train", "test"):
+        raise ConfigError("--split", split, "must be train or test")
+    if split == "test" and truth is not None:
+        raise ConfigError("--truth", str(truth), "is for the run's own images; leave it out with --split test")
+    if columns is not None and truth is None:
+        raise ConfigError("--columns", columns, "names the columns of a table; say which: --truth TABLE")
+
+
+def _show_scores(scores: dict[str, Any], facts: dict[str, Any] | None, *, n_edits: int) -> None:
+    """Print every score, by match and by name, and how far the confidence can be trusted."""
     rows = [
         [title, *("-" if part is None else f"{part:.1f}" for part in scores[name].values())]
         for title, name in (
             ("accuracy (v2, one match)", "accuracy"),
             ("accuracy (v1, two matches)", "accuracy_v1"),
             ("accuracy, mean over classes", "balanced_accuracy"),
+            ("accuracy, by name", "by_name"),
         )
     ]
     say_table(["per cent", "All", "Old", "New"], rows)
@@ -69,15 +87,21 @@ def evaluate(  # noqa: PLR0913 (one parameter per flag)
     counts = f"{scores['n_clusters_used']} clusters used, {scores['n_true_classes']} true classes"
     say(f"{counts}, {scores['n_scored']} images")
     say(f"Protocol: {scores['protocol']}")
-    for line in [*trust_words(scores["confidence"]), *(reliability_words(facts) if facts else [])]:
-        say(line)
+    _show_lines(
+        [*by_name_words(scores), *trust_words(scores["confidence"]), *(reliability_words(facts) if facts else [])]
+    )
+    _show_lines(review_words(scores, n_edits))
 
 
-def _show_held_back(facts: dict[str, Any], run: Path, *, is_json: bool) -> None:
+def _show_held_back(facts: dict[str, Any], run: Path, *, n_edits: int, is_json: bool) -> None:
     """Print what is known without the truth: how right the run is on the labels it held back."""
     if is_json:
         say_json({"held_back": facts})
         return
-    for line in reliability_words(facts):
-        say(line)
+    _show_lines([*reliability_words(facts), *review_words({}, n_edits)])
     say(f"\nWith the true labels:  nngcd evaluate {run} --truth TRUE_LABELS.csv   (columns file_name,label)")
+
+
+def _show_lines(lines: Sequence[str]) -> None:
+    for line in lines:
+        say(line)

@@ -163,7 +163,39 @@ def score_words(scores: dict[str, Any]) -> list[str]:
         f"Accuracy  All {_number(scores['accuracy']['all'])}   Old {_number(scores['accuracy']['old'])}   "
         f"New {_number(scores['accuracy']['new'])}   NMI {scores['nmi']:.1f}   ARI {scores['ari']:.1f}",
         f"({scores['protocol']}; {scores['n_scored']} images)",
+        *by_name_words(scores)[:1],
     ]
+
+
+def by_name_words(scores: dict[str, Any]) -> list[str]:
+    """Return how right the names are, and how well known and new are told apart; nothing for runs without it."""
+    if "by_name" not in scores:
+        return []
+    parts = scores["by_name"]
+    lines = [
+        f"By name: {_number(parts['all'])} % of the images are right (known categories {_number(parts['old'])} %, "
+        f"new ones {_number(parts['new'])} %). A known category counts only as the class it is named after."
+    ]
+    for kind in ("known", "new"):
+        called = scores[f"called_{kind}"]
+        lines.append(
+            f"Called {kind}: {_number(called['share'])} % of the images; {_number(called['true_share'])} % truly are "
+            f"{kind}. Of those called {kind}, {_number(called['precision'])} % are (precision); of those that are, "
+            f"{_number(called['recall'])} % are called so (recall)."
+        )
+    return lines
+
+
+def review_words(scores: dict[str, Any], n_edits: int) -> list[str]:
+    """Return whether the edits of a run's review are in its scores; nothing for a run without edits."""
+    if not n_edits:
+        return []
+    edits = f"the {count(n_edits, 'edit')} in the review of this run"
+    if not scores.get("is_reviewed"):
+        return [f"These numbers are the model's own: {edits} {'is' if n_edits == 1 else 'are'} not counted."]
+    n = scores["n_rejected"]
+    rejected = f" {count(n, 'rejected image')} {'is' if n == 1 else 'are'} not scored." if n else ""
+    return [f"These numbers include {edits}.{rejected} To score the model's own: --ignore-review"]
 
 
 def _number(value: float | None) -> str:

@@ -32,12 +32,24 @@ class Accuracy(Stored):
     new: float | None
 
 
+class Called(Stored):
+    """How well images are called known, or new: shares in per cent; None where there is nothing to score."""
+
+    share: float | None
+    true_share: float | None
+    precision: float | None
+    recall: float | None
+
+
 class Scores(Stored):
     """How right a run is where the truth is known."""
 
     accuracy: Accuracy
     accuracy_v1: Accuracy = cast(Accuracy, None)
     balanced_accuracy: Accuracy = cast(Accuracy, None)
+    by_name: Accuracy = cast(Accuracy, None)
+    called_known: Called = cast(Called, None)
+    called_new: Called = cast(Called, None)
     nmi: float
     ari: float
     n_scored: Count

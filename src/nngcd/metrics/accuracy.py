@@ -44,7 +44,7 @@ def split_accuracy(truth: ArrayLike, cluster: ArrayLike, is_old: ArrayLike) -> A
     """
     truth, cluster, is_old = _checked(truth, cluster, is_old)
     is_right = _is_right(truth, cluster, is_old)
-    return Accuracy(all=_mean(is_right), old=_mean(is_right[is_old]), new=_mean(is_right[~is_old]))
+    return Accuracy(all=share_of(is_right), old=share_of(is_right[is_old]), new=share_of(is_right[~is_old]))
 
 
 def split_accuracy_v1(truth: ArrayLike, cluster: ArrayLike, is_old: ArrayLike) -> Accuracy:
@@ -57,7 +57,7 @@ def split_accuracy_v1(truth: ArrayLike, cluster: ArrayLike, is_old: ArrayLike) -
     is_right = np.zeros(len(truth), dtype=bool)
     for subset in (is_old, ~is_old):
         is_right[subset] = _is_right(truth[subset], cluster[subset], is_old[subset])
-    return Accuracy(all=_mean(is_right), old=_mean(is_right[is_old]), new=_mean(is_right[~is_old]))
+    return Accuracy(all=share_of(is_right), old=share_of(is_right[is_old]), new=share_of(is_right[~is_old]))
 
 
 def balanced_accuracy(truth: ArrayLike, cluster: ArrayLike, is_old: ArrayLike) -> Accuracy:
@@ -91,7 +91,8 @@ def _is_right(truth: NDArray[np.int64], cluster: NDArray[np.int64], is_old: NDAr
     return is_right
 
 
-def _mean(values: NDArray[np.bool_]) -> float:
+def share_of(values: NDArray[np.bool_]) -> float:
+    """Return the share of values that are true; nan of none."""
     return float(values.mean()) if values.size else float("nan")
 
 

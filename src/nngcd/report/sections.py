@@ -106,7 +106,21 @@ def _accuracy(findings: Findings) -> str:
         if (value := scores["accuracy"].get(name)) is not None
     ]
     protocol = escape(str(scores["protocol"]))
-    return f'<p>Beside the true labels, {", ".join(shares)} are right. <span class="quiet">({protocol})</span></p>'
+    is_edited = "review_action" in findings.results and findings.results["review_action"].notna().any()
+    before = "; the model's own, without the edits of the review" if is_edited else ""
+    words = f"Beside the true labels, {', '.join(shares)} are right."
+    return f'<p>{words} <span class="quiet">({protocol}{before})</span></p>{_by_name(scores)}'
+
+
+def _by_name(scores: dict[str, Any]) -> str:
+    """Return how right the names are, and how many images are called known; nothing for runs that do not say it."""
+    if "by_name" not in scores:
+        return ""
+    called = scores["called_known"]
+    return (
+        f"<p>By name, {_number(scores['by_name']['all'])} % are right: a known category counts only as the class it is "
+        f"named after. {_number(called['share'])} % are called known; {_number(called['true_share'])} % truly are.</p>"
+    )
 
 
 def how_many(findings: Findings) -> str:
@@ -254,6 +268,7 @@ def _score_table(scores: dict[str, Any] | None) -> str:
         "accuracy": "accuracy (one match over all, v2)",
         "accuracy_v1": "accuracy (two matches, v1)",
         "balanced_accuracy": "accuracy, mean over classes",
+        "by_name": "accuracy, by name",
     }
     rows = "".join(
         f"<tr><th scope=row>{title}</th>"
