@@ -38,7 +38,7 @@ def make(module, overview, **settings):
     axes = torch.eye(N_FEATURES)
     wanted_kd = torch.stack([axes[0] + 0.2 * axes[2], axes[1], axes[3] + 0.02 * axes[5], axes[3] - 0.02 * axes[5]])
     method.prototypes.turn(wanted_kd)
-    if hasattr(method, "teacher"):
+    if method.teacher is not None:
         method.teacher.load_state_dict(method.prototypes.state_dict())
     return method
 

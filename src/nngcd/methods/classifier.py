@@ -69,6 +69,8 @@ class ClassifierMethod(BaseMethod):
 
     config: ClassifierConfig
     prototypes: Prototypes
+    teacher: Prototypes | None
+    """Averaged prototypes, for a method that has them; they are placed and turned with the others."""
     neighbours: Neighbours | None
     mean_k: Tensor | None
     splits_s6: Tensor
@@ -81,6 +83,7 @@ class ClassifierMethod(BaseMethod):
         self.prototypes = Prototypes(
             self.task.n_features, n_clusters, generator=self.task.generator, learning_rate=c.prototype_learning_rate
         )
+        self.teacher = None
         self.neighbours = Neighbours(c.n_neighbours) if c.neighbour_weight > 0 else None
         self.register_buffer("mean_k", torch.full((n_clusters,), 1 / n_clusters) if c.entropy_memory else None)
         self._next_mean_k = None
@@ -109,6 +112,8 @@ class ClassifierMethod(BaseMethod):
         """Place the prototypes at the clusters, free what hides in known ones, and see every image's neighbours."""
         if self.places_prototypes(overview.epoch):
             place_prototypes(self.prototypes, overview)
+            if self.teacher is not None:
+                self.teacher.load_state_dict(self.prototypes.state_dict())
         if self.splits_clusters(overview.epoch):
             self.split_and_merge(overview)
         if self.neighbours is not None:
@@ -157,13 +162,11 @@ class ClassifierMethod(BaseMethod):
         size_k = cluster_n.bincount(minlength=self.task.n_clusters)
         sum_kd = unit_nd.new_zeros(self.task.n_clusters, unit_nd.shape[1]).index_add_(0, cluster_n, unit_nd)
         cluster_m = cluster_m[size_k[cluster_m] > 0]
-        self.turn_prototypes(sum_kd[cluster_m], cluster_m)
+        for prototypes in (self.prototypes, self.teacher):
+            if prototypes is not None:
+                prototypes.turn(sum_kd[cluster_m], cluster_m)
         if self.mean_k is not None:
             self.mean_k[cluster_m] = (size_k[cluster_m] / len(cluster_n)).to(self.mean_k)
-
-    def turn_prototypes(self, direction_md: Tensor, cluster_m: Tensor) -> None:
-        """Turn some prototypes; a method whose teacher has prototypes turns these as well."""
-        self.prototypes.turn(direction_md, cluster_m)
 
     def mean_entropy(self, logits_vbk: Tensor) -> Tensor:
         """Return how far the mean prediction, of this batch or of earlier ones, too, is from equal shares."""

@@ -26,7 +26,7 @@ from nngcd.losses.nmf_nce import nmf_nce
 from nngcd.losses.sparse import hybrid_sparse_norm
 from nngcd.losses.weighting import weighted
 from nngcd.methods import simgcd
-from nngcd.methods.contract import Batch, Moment, Overview, Task
+from nngcd.methods.contract import Batch, Moment, Task
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,6 +82,7 @@ class Method(simgcd.Method):
     """NN-GCD: L = (1 - lambda) L_SSL + lambda L_SL + L_HSR, with a teacher that shares the student's frozen trunk."""
 
     config: Config
+    teacher: Prototypes
 
     def __init__(self, config: Config, task: Task) -> None:
         super().__init__(config, task, activation=config.activation)
@@ -91,17 +92,6 @@ class Method(simgcd.Method):
         self.teacher = Prototypes(task.n_features, task.n_clusters, generator=task.generator).requires_grad_(False)
         if config.teacher_start == "copy":
             self.teacher.load_state_dict(self.prototypes.state_dict())
-
-    def look(self, overview: Overview) -> None:
-        """Place the prototypes at the clusters, and the teacher with them."""
-        super().look(overview)
-        if self.places_prototypes(overview.epoch):
-            self.teacher.load_state_dict(self.prototypes.state_dict())
-
-    def turn_prototypes(self, direction_md: Tensor, cluster_m: Tensor) -> None:
-        """Turn some prototypes, and the teacher's."""
-        super().turn_prototypes(direction_md, cluster_m)
-        self.teacher.turn(direction_md, cluster_m)
 
     def judge(self, features_vbd: Tensor) -> Tensor:
         """Return the logits that pseudo-labels are made of: the teacher's."""
