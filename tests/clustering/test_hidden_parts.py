@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from nngcd.clustering.hidden_parts import cheapest_merge, hidden_parts, labelled_share, parts_apart
+from nngcd.clustering.hidden_parts import OWN_LEVEL, cheapest_merge, hidden_parts, labelled_share, parts_apart
 
 N_FEATURES = 16
 
@@ -74,14 +74,14 @@ def test_the_level_is_that_of_all_clusters_together(generator):
 
 
 def test_findings_are_rare_where_nothing_hides(generator):
-    """Over 200 classes of one form each, some images labelled at random, the level is kept."""
+    """Of 200 clusters of one form each, labelled at random, about one in twenty is split at most."""
     axes, n_false = torch.eye(N_FEATURES), 0
     for _ in range(100):
         unit_nd = torch.cat([blob(axes[k], 40, generator, spread=0.2) for k in (0, 1)])
         cluster_n = torch.tensor([0] * 40 + [1] * 40)
         labels_n = torch.where(torch.rand(80, generator=generator) < 0.5, cluster_n, -1)
-        n_false += len(found(unit_nd, cluster_n, labels_n)) > 0
-    assert n_false <= 5
+        n_false += len(found(unit_nd, cluster_n, labels_n))
+    assert n_false <= 200 * OWN_LEVEL + 2 * (200 * OWN_LEVEL) ** 0.5
 
 
 def test_the_labelled_share_is_that_of_the_categories_with_labels(generator):

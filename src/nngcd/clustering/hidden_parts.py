@@ -24,7 +24,7 @@ START_SHARE = 0.2
 LEAST_SHARE = 0.8
 """How much of the labelled share a part is allowed to have by nature: labelled images are drawn to each other in
 training, so that their neighbours show a little too many of them."""
-OWN_LEVEL = 0.01
+OWN_LEVEL = 0.05
 """How unlikely so few labels must also be if the cluster's own labels were dealt out to its images at random: a part is
 looked for where labels are few, so that some such part is always found, and categories may be labelled unevenly."""
 N_DEALS = 400
@@ -62,7 +62,7 @@ def hidden_parts(
         cluster_n: the cluster of each image; cluster k < n_old is old class k.
         labels_n: -1 for unlabelled images.
         n_old: how many clusters are known.
-        level: the chance of a false finding among all clusters (Bonferroni).
+        level: how unlikely so few labels must be over all clusters together (Bonferroni); see also `OWN_LEVEL`.
         generator: of the sample that the labelled share is estimated from, where there are many images.
     """
     is_labelled_n = labels_n >= 0

@@ -54,7 +54,7 @@ class ClassifierConfig:
     """After how many epochs known clusters are searched for new categories that hide in them, each of which then gets
     the prototype of a new cluster that two others can do without; 0 is never (paper)."""
     split_level: float = 0.05
-    """The chance, in each search, that what is found in any known cluster is none."""
+    """How unlikely, over all known clusters together, the labels of a part must be for it to be split off."""
 
     def __post_init__(self) -> None:
         check_share_below_one(self, "entropy_memory")
