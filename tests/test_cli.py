@@ -87,8 +87,8 @@ def test_fit_predict_evaluate(nngcd, arrays, blobs, tmp_path):
     assert json.loads(out)["accuracy"]["all"] > 80
     Review(RunFolder(run)).approve("0")
     scored = ("evaluate", run, "--truth", tmp_path / "truth.csv")
-    assert "These numbers include the 1 edit in the review of this run." in nngcd(*scored)[1]
-    assert "the 1 edit in the review of this run is not counted" in nngcd(*scored, "--ignore-review")[1]
+    assert "The accuracy includes the 1 edit in the review of this run." in nngcd(*scored)[1]
+    assert "All numbers are the model's own: edits of a review are not counted." in nngcd(*scored, "--ignore-review")[1]
     assert "the 1 edit in the review of this run is not counted" in nngcd("evaluate", run)[1]
 
 
@@ -448,7 +448,7 @@ def test_reading_processes_that_are_ended_from_outside_are_no_bug(image_folder, 
     _, err = process.communicate(timeout=60)
     assert process.returncode == (130 if is_whole_group else 4), err
     assert "Traceback" not in err
-    assert is_whole_group or "a process that reads images was ended from outside" in " ".join(err.split())
+    assert is_whole_group or "a process that reads images ended unexpectedly" in " ".join(err.split())
 
 
 def test_a_polite_stop_before_the_run_is_an_interrupt(nngcd, arrays, monkeypatch):

@@ -24,8 +24,8 @@ from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.datasets.split import Split, Truth
 from nngcd.metrics.calibration import N_BINS, auroc, expected_calibration_error
 from nngcd.prediction import predict
-from nngcd.review.edit_log import EditLog
 from nngcd.review.reviewed import reviewed_results
+from nngcd.review.session import Review
 from nngcd.scoring import Scored, score
 
 
@@ -89,8 +89,8 @@ def evaluate_test(
 
 
 def count_edits(run: RunFolder) -> int:
-    """Return how many edits the review of a run has, those included that were taken back."""
-    return len(EditLog(run.edits).edits)
+    """Return how many edits of a run's review are in force; those that were undone are not."""
+    return Review(run).n_edits if run.edits.is_file() else 0
 
 
 def _reviewed_categories(run: RunFolder) -> pd.Series:

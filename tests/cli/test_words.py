@@ -56,11 +56,11 @@ def test_scores_by_name_are_told_in_sentences():
     new = {"share": 55.0, "true_share": 66.5, "precision": None, "recall": 80.0}
     scores = {"by_name": {"all": 60.0, "old": 70.0, "new": None}, "called_known": called, "called_new": new}
     lines = by_name_words(scores)
-    assert lines[0].startswith("By name: 60.0 % of the images are right (known categories 70.0 %, new ones - %).")
+    assert lines[0].startswith("By name: 60.0 % of the images are right (known categories 70.0 %).")
     assert lines[1].startswith(
         "Called known: 45.0 % of the images; 33.5 % truly are known. Of those called known, 70.0 %"
     )
-    assert "Of those called new, - % are (precision); of those that are, 80.0 % are called so" in lines[2]
+    assert "Of those that are new, 80.0 % are called so (recall)." in lines[2]
     assert by_name_words({}) == []  # a run of an older version
 
 
@@ -68,5 +68,5 @@ def test_whether_edits_count_is_said_only_where_there_are_any():
     assert review_words({"is_reviewed": False}, 0) == []
     assert "the 1 edit in the review of this run is not counted" in review_words({}, 1)[0]
     counted = review_words({"is_reviewed": True, "n_rejected": 2}, 5)[0]
-    assert counted.startswith("These numbers include the 5 edits in the review of this run. 2 rejected images are not")
+    assert counted.startswith("The accuracy includes the 5 edits in the review of this run. 2 rejected images are not")
     assert "rejected" not in review_words({"is_reviewed": True, "n_rejected": 0}, 5)[0]

@@ -6,7 +6,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from nngcd.clustering.hidden_parts import OWN_LEVEL, cheapest_merge, hidden_parts, labelled_share, parts_apart
+from nngcd.clustering.hidden_parts import (
+    OWN_LEVEL,
+    cheapest_merge,
+    hidden_parts,
+    labelled_share,
+    parts_apart,
+    split_gain,
+)
 
 N_FEATURES = 16
 
@@ -106,6 +113,10 @@ def test_the_cheapest_merge_is_of_what_is_alike_and_small(generator):
         [blob(axes[k], 10, generator) for k in (0, 1)] + [blob(axes[3], 9, generator), blob(close, 5, generator)]
     )
     cluster_n = torch.tensor([0] * 10 + [1] * 10 + [2] * 9 + [3] * 5)
-    assert cheapest_merge(unit_nd, cluster_n, torch.tensor([1, 2, 3])) == (2, 3)
+    merge = cheapest_merge(unit_nd, cluster_n, torch.tensor([1, 2, 3]))
+    assert merge[:2] == (2, 3)
+    # What it costs to merge two clusters is what it gains to split them again.
+    first_m, second_m = ((cluster_n == k).nonzero().flatten() for k in (2, 3))
+    assert merge.cost == pytest.approx(split_gain(unit_nd, first_m, second_m), rel=1e-3)
     # An empty cluster costs nothing.
-    assert cheapest_merge(unit_nd, cluster_n, torch.tensor([1, 2, 3, 4]))[1] == 4
+    assert cheapest_merge(unit_nd, cluster_n, torch.tensor([1, 2, 3, 4])).freed == 4

@@ -349,7 +349,7 @@ def test_an_export_that_was_broken_off_goes_on(nngcd, run, tmp_path, monkeypatch
     assert (out / "images").is_dir() and not (out / "coco.json").exists()
     code, said, err = nngcd(*command)
     assert code == 0, err
-    assert said.count("complete since the export that was broken off") == 4
+    assert said.count("there since the interrupted export") == 4
     after = snapshot(out)
     assert after.keys() - before.keys() == {Path("coco.json")}
     assert before.keys() - after.keys() == {Path(unfinished.FILE)}
@@ -402,3 +402,28 @@ def test_nothing_is_overwritten_because_an_export_was_broken_off(nngcd, run, tmp
     code, _, err = nngcd(*command)
     assert (code, "labels.csv exists already" in err.replace("\n", "")) == (2, True)
     assert (out / "labels.csv").read_text() == "mine"
+
+
+def test_another_export_in_between_does_not_block_the_one_that_was_broken_off(nngcd, run, tmp_path, monkeypatch):
+    out = tmp_path / "o"
+    command = ["export", run.path, "--to", "csv,folders,coco", "--out", out]
+    with monkeypatch.context() as broken, pytest.raises(break_off(broken, "coco")):
+        nngcd(*command)
+    assert nngcd("export", run.path, "--to", "csv", "--out", out)[0] == 0
+    (out / "labels.csv").write_text("mine")
+    code, said, err = nngcd(*command, "--overwrite")
+    assert code == 0, err
+    assert said.count("there since the interrupted export") == 1  # the folder
+    assert (out / "labels.csv").read_text() != "mine"
+    assert not (out / unfinished.FILE).exists()
+
+
+def test_images_that_came_back_belong_to_another_export(nngcd, run, data, tmp_path, monkeypatch):
+    out, gone = tmp_path / "o", data / "_unlabelled" / "e.png"
+    command = ["export", run.path, "--to", "folders,coco", "--skip-missing", "--out", out]
+    gone.rename(tmp_path / "e.png")
+    with monkeypatch.context() as broken, pytest.raises(break_off(broken, "coco")):
+        nngcd(*command)
+    (tmp_path / "e.png").rename(gone)
+    code, _, err = nngcd(*command)
+    assert (code, "a folder is never replaced" in err.replace("\n", " ")) == (2, True)

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from nngcd.cli.words import split_words
+from nngcd.clustering.hidden_parts import HiddenPart
 from nngcd.core.errors import ConfigError
 from nngcd.core.seeds import torch_generator
 from nngcd.datasets.arrays import from_arrays
@@ -63,6 +64,17 @@ def test_a_swallowed_category_gets_the_prototype_that_another_can_do_without(swa
     assert method.known_splits() == [KnownSplit(0, 2, 20, 50, 0, 15)]
 
 
+def test_nothing_is_moved_where_the_merge_costs_more_than_the_split_gains(swallowed):
+    method = make(nngcd, swallowed)
+    features_nd = swallowed.features_nd.clone()
+    features_nd[100:] = features_nd[100:].roll(1, dims=1)  # the new category that had two prototypes is two categories
+    axes = torch.eye(N_FEATURES)
+    method.prototypes.turn(torch.stack([axes[0] + 0.2 * axes[2], axes[1], axes[3], axes[4]]))
+    method.teacher.load_state_dict(method.prototypes.state_dict())
+    method.look(swallowed._replace(features_nd=features_nd))
+    assert method.known_splits() == []
+
+
 def test_a_remembered_mean_prediction_follows(swallowed):
     method = make(nngcd, swallowed, entropy_memory=0.9)
     method.look(swallowed)
@@ -114,9 +126,19 @@ def test_a_run_that_resumes_between_two_searches_ends_as_an_unbroken_one(swallow
 
 def test_a_split_is_told_in_a_sentence():
     found = {"category": "oak", **KnownSplit(0, 5, 51, 102, 0, 26)._asdict()}
-    assert split_words({"known_splits": [found]}) == [
-        "'oak' was split after epoch 5: 51 of 102 images formed a group with none of the 26 labelled ones that "
-        "training knew."
+    assert split_words({"known_splits": [found | {"epoch": 3}, found]}) == [
+        "'oak' was split after epoch 3 and 5: 51 of its 102 images formed a group with none of the 26 labelled images "
+        "used in training."
     ]
-    assert split_words({"known_splits": [found] * 7})[-1] == "2 more splits of known categories are in summary.json."
+    many = [found | {"category": f"oak {i}"} for i in range(7)]
+    assert split_words({"known_splits": many})[-1] == "2 more known categories were split; summary.json lists them."
     assert split_words({}) == []
+
+
+def test_each_part_gets_a_prototype_that_is_not_merged_away_again(swallowed, monkeypatch):
+    method = make(nngcd, swallowed)
+    parts = [HiddenPart(0, torch.arange(30 + 10 * i, 40 + 10 * i), 10, 50, 0, 15, 1e-6) for i in range(2)]
+    monkeypatch.setattr("nngcd.methods.classifier.hidden_parts", lambda *_, **__: parts)
+    method.look(swallowed)
+    # There is one prototype to be had, so only the more certain part gets one.
+    assert len(method.known_splits()) == 1

@@ -127,10 +127,11 @@ def _end_of_machine(error: RuntimeError | MemoryError) -> NoReturn:
     if isinstance(error, RuntimeError) and is_broken_connection(error):
         say_error("another process of this run has ended; what it says is above or below.")
         sys.exit(TrainingError.exit_code)
-    if "DataLoader worker" in str(error):
+    # Not an error that was raised in such a process, whose message is another: that is our bug.
+    if str(error).startswith("DataLoader worker (pid"):
         way_out = "Try fewer (--workers 1); a run goes on with `nngcd fit --resume`."
         say_error(
-            f"T06: a process that reads images was ended from outside, as systems do when memory runs out. {way_out}"
+            f"T06: a process that reads images ended unexpectedly; the system may have run out of memory. {way_out}"
         )
         sys.exit(ResourceError.exit_code)
     _report_bug()

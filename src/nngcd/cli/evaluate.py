@@ -59,7 +59,10 @@ def evaluate(  # noqa: PLR0913 (one parameter per flag)
     if json:
         say_json(scores | {"held_back": facts})
     else:
-        _show_scores(scores, facts, n_edits=evaluation.count_edits(folder))
+        # Not asked for, a damaged log is no reason to stop.
+        _show_scores(scores, facts, n_edits=0 if ignore_review else evaluation.count_edits(folder))
+        if ignore_review:
+            say("All numbers are the model's own: edits of a review are not counted.")
 
 
 def _check_flags(split: str, truth: Path | None, columns: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from types import FrameType
 from typing import Any, NoReturn
@@ -12,10 +13,18 @@ EXIT_INTERRUPTED = 130
 
 def interrupt_on_sigterm() -> Any:  # noqa: ANN401 (a handler of any kind, as `signal.signal` has it)
     """Let SIGTERM raise `KeyboardInterrupt` from now on; return what handled it before."""
-    return signal.signal(signal.SIGTERM, _interrupt)
+    own = os.getpid()
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        # A reading process that was just started has this handler, too, and nothing to tidy up.
+        if os.getpid() != own:
+            os._exit(EXIT_INTERRUPTED)
+        _interrupt()
+
+    return signal.signal(signal.SIGTERM, interrupt)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+def _interrupt() -> NoReturn:
     # A scheduler asks all processes to end at once, and torch would call reading processes that did so a failure.
     if hasattr(signal, "SIGCHLD"):
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -49,22 +49,26 @@ def found_words(summary: Summary) -> list[str]:
     return lines
 
 
+SHOWN_SPLITS = 5
+"""Known categories whose splits are told at the end of a run."""
+
+
 def split_words(summary: Summary) -> list[str]:
     """Return which known categories were split in training, and why; the first few of them."""
-    splits = summary.get("known_splits", [])
+    splits: dict[str, list[dict[str, Any]]] = {}
+    for found in summary.get("known_splits", []):
+        splits.setdefault(found["category"], []).append(found)
     lines = []
-    for found in splits[:SHOWN_SPLITS]:
-        n_within, n_labelled = found["n_labelled_in_part"] or "none", found["n_labelled"]
+    for category, found in list(splits.items())[:SHOWN_SPLITS]:
+        last, epochs = found[-1], " and ".join(str(one["epoch"]) for one in found)
+        n_within = last["n_labelled_in_part"] or "none"
         lines.append(
-            f"'{found['category']}' was split after epoch {found['epoch']}: {found['n_part']} of {found['n_images']} "
-            f"images formed a group with {n_within} of the {n_labelled} labelled ones that training knew."
+            f"'{category}' was split after epoch {epochs}: {last['n_part']} of its {last['n_images']} images formed a "
+            f"group with {n_within} of the {last['n_labelled']} labelled images used in training."
         )
     if len(splits) > SHOWN_SPLITS:
-        lines.append(f"{len(splits) - SHOWN_SPLITS} more splits of known categories are in summary.json.")
+        lines.append(f"{len(splits) - SHOWN_SPLITS} more known categories were split; summary.json lists them.")
     return lines
-
-
-SHOWN_SPLITS = 5
 
 
 def has_collapsed(summary: Summary) -> bool:
@@ -172,18 +176,26 @@ def by_name_words(scores: dict[str, Any]) -> list[str]:
     if "by_name" not in scores:
         return []
     parts = scores["by_name"]
-    lines = [
-        f"By name: {_number(parts['all'])} % of the images are right (known categories {_number(parts['old'])} %, "
-        f"new ones {_number(parts['new'])} %). A known category counts only as the class it is named after."
+    shown = [
+        f"{words} {parts[name]:.1f} %"
+        for name, words in (("old", "known categories"), ("new", "new ones"))
+        if parts[name] is not None
     ]
-    for kind in ("known", "new"):
-        called = scores[f"called_{kind}"]
-        lines.append(
-            f"Called {kind}: {_number(called['share'])} % of the images; {_number(called['true_share'])} % truly are "
-            f"{kind}. Of those called {kind}, {_number(called['precision'])} % are (precision); of those that are, "
-            f"{_number(called['recall'])} % are called so (recall)."
-        )
-    return lines
+    lines = [
+        f"By name: {_number(parts['all'])} % of the images are right ({', '.join(shown)}). "
+        "A known category counts only as the class it is named after."
+    ]
+    return [*lines, *(_called_words(kind, scores[f"called_{kind}"]) for kind in ("known", "new"))]
+
+
+def _called_words(kind: str, called: dict[str, float | None]) -> str:
+    share, true_share = _number(called["share"]), _number(called["true_share"])
+    words = f"Called {kind}: {share} % of the images; {true_share} % truly are {kind}."
+    if called["precision"] is not None:
+        words += f" Of those called {kind}, {called['precision']:.1f} % are (precision)."
+    if called["recall"] is not None:
+        words += f" Of those that are {kind}, {called['recall']:.1f} % are called so (recall)."
+    return words
 
 
 def review_words(scores: dict[str, Any], n_edits: int) -> list[str]:
@@ -192,10 +204,11 @@ def review_words(scores: dict[str, Any], n_edits: int) -> list[str]:
         return []
     edits = f"the {count(n_edits, 'edit')} in the review of this run"
     if not scores.get("is_reviewed"):
-        return [f"These numbers are the model's own: {edits} {'is' if n_edits == 1 else 'are'} not counted."]
+        return [f"All numbers are the model's own: {edits} {'is' if n_edits == 1 else 'are'} not counted."]
     n = scores["n_rejected"]
     rejected = f" {count(n, 'rejected image')} {'is' if n == 1 else 'are'} not scored." if n else ""
-    return [f"These numbers include {edits}.{rejected} To score the model's own: --ignore-review"]
+    whose = "Confidence and novelty are the model's own. To score the model alone: --ignore-review"
+    return [f"The accuracy includes {edits}.{rejected} {whose}"]
 
 
 def _number(value: float | None) -> str:

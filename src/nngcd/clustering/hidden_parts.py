@@ -145,8 +145,24 @@ def _is_rare(
     return bool((1 + n_as_rare) / (1 + N_DEALS) < OWN_LEVEL)
 
 
-def cheapest_merge(unit_nd: Tensor, cluster_n: Tensor, cluster_m: Tensor) -> tuple[int, int]:
-    """Return two clusters, the larger first, whose images lose least by having one centre (Ward's criterion).
+def split_gain(unit_nd: Tensor, part_m: Tensor, rest_m: Tensor) -> float:
+    """Return how much nearer the images of a part and of the rest are to centres of their own (Ward's criterion)."""
+    apart = (unit_nd[part_m].mean(0) - unit_nd[rest_m].mean(0)).square().sum()
+    return float(apart * len(part_m) * len(rest_m) / (len(part_m) + len(rest_m)))
+
+
+class Merge(NamedTuple):
+    """Two clusters that can do with one centre."""
+
+    kept: int
+    """The larger one."""
+    freed: int
+    cost: float
+    """By how much the images are further from it than from their own ones: what `split_gain` is for two parts."""
+
+
+def cheapest_merge(unit_nd: Tensor, cluster_n: Tensor, cluster_m: Tensor) -> Merge:
+    """Return the two clusters whose images lose least by having one centre.
 
     Args:
         unit_nd: features of length 1.
@@ -164,4 +180,4 @@ def cheapest_merge(unit_nd: Tensor, cluster_n: Tensor, cluster_m: Tensor) -> tup
     first, second = divmod(int(cost_mm.argmin()), len(cluster_m))
     if size_m[first] < size_m[second]:
         first, second = second, first
-    return int(cluster_m[first]), int(cluster_m[second])
+    return Merge(int(cluster_m[first]), int(cluster_m[second]), float(cost_mm[first, second]))

@@ -1,4 +1,4 @@
-"""All formats of an export: everything is checked before the first is written, and a broken-off export goes on."""
+"""All formats of an export: everything is checked before the first is written, and an interrupted export goes on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nngcd.export import unfinished
-from nngcd.export.source import Format, Source, Written, check_place
+from nngcd.export.source import Format, Source, Written, check_folder, check_names
 
 
 def write_formats(
@@ -20,16 +20,19 @@ def write_formats(
         ResourceError: the disk is full or not writable, links cannot be made there, or a package is not installed.
     """
     names = [name for each in formats for name in each.targets()]
-    key = unfinished.content_key(source)
-    finished = unfinished.finished_names(out, key)
-    check_place(source.run, out, [name for name in names if name not in finished], may_overwrite=may_overwrite)
-    left = [each for each in formats if not finished.issuperset(each.targets())]
-    for each in left:
+    check_folder(source.run, out)
+    if not unfinished.has_note(out):
+        check_names(out, names, may_overwrite=may_overwrite)
+    for each in formats:
         each.check(source, out)
+    key = unfinished.content_key(source)
+    # Asked to overwrite, files are written anew, and only folders, which are never replaced, stay.
+    finished = {name for name in unfinished.finished_names(out, key) if (out / name).is_dir() or not may_overwrite}
+    check_names(out, [name for name in names if name not in finished], may_overwrite=may_overwrite)
     with unfinished.noted(out, key, names):
         for each in formats:
-            yield from each.write(source, out) if each in left else _as_written(each, out)
+            yield from _as_written(each, out) if finished.issuperset(each.targets()) else each.write(source, out)
 
 
 def _as_written(finished: Format, out: Path) -> list[Written]:
-    return [Written(out / name, "complete since the export that was broken off") for name in finished.targets()]
+    return [Written(out / name, "there since the interrupted export") for name in finished.targets()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -85,6 +86,10 @@ class Source:
             )
         return table[~table["file_name"].isin(lost.keys())].reset_index(drop=True)
 
+    def found_missing(self) -> list[str]:
+        """Return the images without an original, as far as a format has looked for them."""
+        return sorted(vars(self).get("without_original", {}))
+
     def missing_words(self, place: str) -> tuple[str, ...]:
         """Return which images are not in an exported file or folder because they are gone or others, if any are."""
         by_reason: dict[str, list[str]] = {}
@@ -143,15 +148,23 @@ def make_source(
     return Source(run, table.reset_index(drop=True), reviewed.categories[used], reviewed.state, options, progress)
 
 
-def check_place(run: RunFolder, out: Path, names: list[str], *, may_overwrite: bool) -> None:
-    """Refuse an output folder where something of the user's would be changed; nothing is written yet.
+def check_folder(run: RunFolder, out: Path) -> None:
+    """Refuse an output folder that lies among the images, or is none; nothing is written yet.
 
     Raises:
-        ConfigError: a name is taken, or the folder lies among the images.
+        ConfigError: it is so.
     """
     check_outside(out, str(read_config(run).get("data", "")))
     if out.exists() and not out.is_dir():
         raise ConfigError("--out", str(out), "is a file; name a folder")
+
+
+def check_names(out: Path, names: Sequence[str], *, may_overwrite: bool) -> None:
+    """Refuse names that are taken; nothing is written yet.
+
+    Raises:
+        ConfigError: a file or folder is there.
+    """
     taken = [target for target in (out / name for name in names) if target.exists()]
     # Folders first: --overwrite would not help, so nobody is told to add it.
     for target in (target for target in taken if target.is_dir()):

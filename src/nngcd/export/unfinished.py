@@ -1,7 +1,7 @@
-"""An export that was broken off goes on where it stopped: a hidden note says which of its files were not there before.
+"""An interrupted export goes on where it stopped: a hidden note says which of its files were not there before.
 
 Every file or folder of an export is whole or absent. So whatever was absent when the export began and is there now is
-finished, and only the rest is left to write. The note is removed at the end.
+finished, and only the rest is left to write. The note is removed when all of it is there.
 """
 
 from __future__ import annotations
@@ -29,15 +29,19 @@ class _Note(BaseModel):
 
 
 def content_key(source: Source) -> str:
-    """Return a hash of all that an export shows: the run, its results with the edits of its review, the options."""
-    # Where the images lie now changes nothing: only those that the run saw are taken.
+    """Return a hash of all that an export shows: run, results with the edits of its review, options, what is left out.
+
+    It is asked for after the formats were checked, which look for the images.
+    """
+    # Where the images lie changes nothing: only those that the run saw are taken.
     options = {name: value for name, value in asdict(source.options).items() if name != "root"}
-    facts = [str(source.run.path.resolve()), options, source.table.to_csv(), source.categories.to_csv()]
+    tables = source.table.to_csv(), source.categories.to_csv()
+    facts = [str(source.run.path.resolve()), options, *tables, source.found_missing()]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def finished_names(out: Path, key: str) -> frozenset[str]:
-    """Return what an export of the same content finished here before it was broken off; nothing if there was none."""
+    """Return what an export of the same content finished here before it was interrupted; nothing if there was none."""
     note = _read(out)
     return frozenset(name for name in note.absent if (out / name).exists()) if note and note.of == key else frozenset()
 
@@ -59,7 +63,13 @@ def noted(out: Path, key: str, names: Iterable[str]) -> Iterator[None]:
         if not finished_names(out, key):
             _remove(out, is_new=is_new)
         raise
-    _remove(out, is_new=False)
+    if all((out / name).exists() for name in absent):
+        _remove(out, is_new=False)
+
+
+def has_note(out: Path) -> bool:
+    """Return whether an export into a folder was interrupted."""
+    return (out / FILE).exists()
 
 
 def _remove(out: Path, *, is_new: bool) -> None:

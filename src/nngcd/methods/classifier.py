@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nngcd.clustering.hidden_parts import cheapest_merge, hidden_parts
+from nngcd.clustering.hidden_parts import cheapest_merge, hidden_parts, split_gain
 from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive, check_share, check_share_below_one
 from nngcd.core.seeds import torch_generator
 from nngcd.heads import Prototypes
@@ -54,7 +54,7 @@ class ClassifierConfig:
     """After how many epochs known clusters are searched for new categories that hide in them, each of which then gets
     the prototype of a new cluster that two others can do without; 0 is never (paper)."""
     split_level: float = 0.05
-    """How unlikely, over all known clusters together, the labels of a part must be for it to be split off."""
+    """Level of the test whether a part of a known cluster is another category, over all known clusters together."""
 
     def __post_init__(self) -> None:
         check_share_below_one(self, "entropy_memory")
@@ -87,9 +87,10 @@ class ClassifierMethod(BaseMethod):
         self.neighbours = Neighbours(c.n_neighbours) if c.neighbour_weight > 0 else None
         self.register_buffer("mean_k", torch.full((n_clusters,), 1 / n_clusters) if c.entropy_memory else None)
         self._next_mean_k = None
-        self.register_buffer("splits_s6", torch.zeros(0, 6, dtype=torch.float64), persistent=False)
+        # Not whole numbers, which a checkpoint takes for places of images; exact to 16 million images.
+        self.register_buffer("splits_s6", torch.zeros(0, 6), persistent=False)
         if c.split_epochs:
-            self.remembers = ("splits_s6",)
+            self.remembers = (*self.remembers, "splits_s6")
 
     def judge(self, features_vbd: Tensor) -> Tensor:
         """Return the logits that pseudo-labels are made of: here the classifier is its own teacher."""
@@ -127,13 +128,11 @@ class ClassifierMethod(BaseMethod):
     def split_and_merge(self, overview: Overview) -> None:
         """Give each new category that hides in a known cluster the prototype of one of two new clusters that are alike.
 
-        The number of clusters stays. Prototypes are turned to the images they now stand for; training goes on from
-        there.
+        The number of clusters stays, and images come nearer to their centres: where a merge would cost more than the
+        split gains, nothing is moved. Prototypes are turned to the images they now stand for.
         """
         task, c = self.task, self.config
         features_nd, labels_n = overview.features_nd, overview.labels_n.to(overview.features_nd.device)
-        if task.n_clusters - task.n_old < 2:
-            return
         best_n = torch.cat([self.assign(part_bd).argmax(-1) for part_bd in torch.split(features_nd, ROWS_PER_BLOCK)])
         cluster_n, unit_nd = torch.where(labels_n >= 0, labels_n, best_n), F.normalize(features_nd, dim=-1)
         generator = torch_generator(overview.seed, "hidden parts")
@@ -141,23 +140,31 @@ class ClassifierMethod(BaseMethod):
             unit_nd, cluster_n, labels_n, n_old=task.n_old, level=c.split_level, generator=generator
         )  # fmt: skip
         new_m, moved = torch.arange(task.n_old, task.n_clusters, device=features_nd.device), set[int]()
+        facts = []
         for part in parts:
-            kept, freed = cheapest_merge(unit_nd, cluster_n, new_m)
-            cluster_n[cluster_n == freed] = kept
-            cluster_n[part.image_m] = freed
-            moved |= {part.cluster, kept, freed}
-        facts = [
-            KnownSplit(p.cluster, overview.epoch, p.n_part, p.n_images, p.n_labelled_in_part, p.n_labelled)
-            for p in parts
-        ]
+            if len(new_m) < 2:
+                break
+            merge = cheapest_merge(unit_nd, cluster_n, new_m)
+            is_rest_n = (cluster_n == part.cluster).index_fill(0, part.image_m, False)
+            if split_gain(unit_nd, part.image_m, is_rest_n.nonzero().flatten()) < merge.cost:
+                continue
+            cluster_n[cluster_n == merge.freed] = merge.kept
+            cluster_n[part.image_m] = merge.freed
+            # What a part was given is not merged away again in the same search.
+            new_m = new_m[new_m != merge.freed]
+            moved |= {part.cluster, merge.kept, merge.freed}
+            counts = part.n_part, part.n_images, part.n_labelled_in_part, part.n_labelled
+            facts.append(KnownSplit(part.cluster, overview.epoch, *counts))
         self.splits_s6 = torch.cat([self.splits_s6, self.splits_s6.new_tensor(facts).reshape(-1, 6)])
-        self.turn(torch.tensor(sorted(moved), dtype=torch.int64, device=features_nd.device), unit_nd, cluster_n)
+        self.turn_to_means(
+            torch.tensor(sorted(moved), dtype=torch.int64, device=features_nd.device), unit_nd, cluster_n
+        )
 
     def known_splits(self) -> list[KnownSplit]:
         """Return which known clusters were split in training."""
         return [KnownSplit(*map(int, row)) for row in self.splits_s6.tolist()]
 
-    def turn(self, cluster_m: Tensor, unit_nd: Tensor, cluster_n: Tensor) -> None:
+    def turn_to_means(self, cluster_m: Tensor, unit_nd: Tensor, cluster_n: Tensor) -> None:
         """Turn some prototypes to the means of their images."""
         size_k = cluster_n.bincount(minlength=self.task.n_clusters)
         sum_kd = unit_nd.new_zeros(self.task.n_clusters, unit_nd.shape[1]).index_add_(0, cluster_n, unit_nd)

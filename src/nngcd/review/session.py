@@ -158,6 +158,11 @@ class Review:
         return self._take_back("redo", self._redoable)
 
     @property
+    def n_edits(self) -> int:
+        """How many edits are in force: those that were undone are not."""
+        return len(self._undoable)
+
+    @property
     def can_undo(self) -> bool:
         """Whether there is an edit to take back."""
         return bool(self._undoable)
