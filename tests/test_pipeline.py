@@ -115,7 +115,7 @@ def test_evaluate_agrees_with_the_summary(blob_split, blobs, tmp_path):
     trust = found.pop("confidence")
     assert (found.pop("is_reviewed"), found.pop("n_rejected")) == (False, 0)
     assert found == read(run.summary)["scores"]
-    assert (trust["n_known"], trust["n_new"]) == (60, 120)
+    assert (trust["known"]["n"], trust["new"]["n"]) == (60, 120)
     assert trust["novelty_auroc"] > 0.95
 
 

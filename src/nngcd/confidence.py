@@ -1,4 +1,11 @@
-"""How sure a model is, calibrated on labels it has not seen: confidence, novelty, and when to say "unsure"."""
+"""How sure a model is: the probability that a row is right whatever the image really is, novelty, and "unsure".
+
+A held-back label shows how often an image *of a known category* is put into the right one. It cannot show how often a
+known category swallows images of a new one, because no held-back image is of a new one. Two things show that without
+any label: how many labelled images there are around an image in its cluster (`clustering.surroundings`), and how far a
+cluster stays together in a plain k-means. How much each says was learnt once, on tasks whose answers are known
+(`benchmarks/open_world.py --fit`); docs/confidence.md has how right it is on others.
+"""
 
 from __future__ import annotations
 
@@ -7,38 +14,76 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from nngcd.clustering.surroundings import Surroundings
 from nngcd.core import digests, run_schemas
-from nngcd.core.config import build, to_values
 from nngcd.core.errors import ConfigError
 from nngcd.core.files import write_json
 from nngcd.core.reading import read_json
-from nngcd.metrics.calibration import best_temperature
 
 FILE = "confidence.json"
 UNSURE = 0.05
 MOST_UNSURE = 4
 """At most so many times the share asked for of the unlabelled images are unsure, however strange they are."""
-TEMPERATURE_SPREAD = 0.12
-"""Prior scale of the logarithm of the temperature: the deviation of the best temperatures of six runs, on folders made
-of other species than those of the measurements in docs/results.md. Some thirty held-back images say less than that."""
-TEMPERATURE_TAIL = 3
-"""Degrees of freedom of the prior, a Student's t: scores that are far off, as of some methods, are still corrected."""
-LEAST_FAMILIAR = 0.02
-"""Share of the training images that are less familiar than the limit of what counts as seen in training."""
-N_KEPT = 200
-"""Of more reference values than this, as many quantiles are kept."""
-ROWS_PER_BLOCK = 8192
+
+KNOWN_IS_RIGHT = (-1.98, 3.07, 0.29, 0.52)
+"""Log odds that a row called known is right: a constant, and the weights of `KnownEvidence`."""
+KNOWN_IS_KNOWN = (-1.0, 3.0, 0.5, 0.2)
+"""The same for being of some known category."""
+NEW_IS_RIGHT = (-0.36, 0.94, 0.44, 0.0)
+"""Log odds that a row called new is of the class that most of its cluster is of: a constant, and the weights of
+`NewEvidence`."""
+NEW_IS_NEW = (1.0, 0.0, 0.0, 0.5)
+"""The same for being of no known category."""
+SPREAD = 0.06
+"""Deviation of the mean confidence from the share that is right, from task to task."""
+LEAST_ODDS, MOST_ODDS = -5.0, 15.0
+"""Log odds beyond these say no more."""
+EXTREME = 0.02
+"""Shares are kept this far from 0 and 1, whose log odds are infinite."""
+
+
+class KnownEvidence(NamedTuple):
+    """What speaks for a row that is called known."""
+
+    around_b: Tensor
+    """By how much the labelled share around the image is above that of all known clusters, in log odds."""
+    odds_b: Tensor
+    """Log odds of its category against all new ones."""
+    margin_b: Tensor
+    """Log odds of its category against the next best one."""
+
+
+class NewEvidence(NamedTuple):
+    """What speaks for a row that is called new."""
+
+    odds_b: Tensor
+    """Log odds of its category against all others."""
+    steadiness_b: Tensor
+    """How far its cluster stays together in a plain k-means, in log odds."""
+    against_known_b: Tensor
+    """Log odds of its category against all known ones."""
+
+
+class Judgement(NamedTuple):
+    """How sure one may be of a model's rows."""
+
+    right_b: Tensor
+    """The probability that the best category is right, whatever the image really is: of this category, if it is a known
+    one; of the class that most images of the cluster are of, if it is a new one."""
+    novel_b: Tensor
+    """The probability that the image is of none of the known categories; NaN where none is known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Confidence:
-    """What turns scores into confidence and novelty; it lies beside the model as confidence.json."""
+    """What turns scores and features into confidence and novelty; it is saved with the model as confidence.json."""
 
     temperature: float = 1.0
     """The scores are divided by it; 1 leaves the model's own probabilities."""
@@ -46,16 +91,18 @@ class Confidence:
     """Labelled images that training did not know the labels of; 0 when nothing could be calibrated."""
     n_right: int = 0
     """How many of them were put into the category they were labelled with."""
+    steadiness: tuple[float, ...] = ()
+    """How far the images of each cluster stay together in a plain k-means: a share of their pairs."""
     sureness: tuple[float, ...] = ()
     """The confidence of held-back images, or else of unlabelled ones, rising: the least sure are called unsure."""
     sureness_of_all: tuple[float, ...] = ()
     """The confidence of the unlabelled images, rising: it bounds how many of them are unsure."""
-    known_novelty: tuple[float, ...] = ()
-    """The raw novelty of held-back images, or else of all labelled ones, rising."""
     familiar: float | None = None
     """An image whose best score is lower looks like nothing seen in training; so do 2 % of the training images."""
     unsure: float = 0.0
     """The share of known images that is called unsure."""
+    surroundings: Surroundings | None = None
+    """The images of the known clusters, in a file of their own; None where nothing is known of them."""
 
     def __post_init__(self) -> None:
         check_unsure(self.unsure)
@@ -81,22 +128,54 @@ class Confidence:
         return self if share is None else dataclasses.replace(self, unsure=share)
 
     def probabilities(self, scores_bk: Tensor) -> Tensor:
-        """Return the probability of each category."""
+        """Return the probability of each category, for an image that is of one of them."""
         return (scores_bk.double() / self.temperature).softmax(-1)
 
-    def novelty(self, scores_bk: Tensor, n_old: int) -> NDArray[np.float64]:
-        """Return how far each image is from all known categories: the share of known images that are less far, 0 to 1.
+    def judge(self, scores_bk: Tensor, features_bd: Tensor, *, n_old: int) -> Judgement:
+        """Return how likely the best category of each image is right, and how likely the image is of no known one.
 
-        The steps between the reference images are smoothed, so that images beyond all of them can still be ordered.
-        NaN where no category is known.
+        Args:
+            scores_bk: the model's scores.
+            features_bd: the learned features they were made of.
+            n_old: how many categories are known.
         """
-        if not self.known_novelty:
-            return np.full(len(scores_bk), math.nan)
-        raw_b, known_r = self._raw_novelty(scores_bk, n_old), np.array(self.known_novelty)
-        width = max(float(np.std(known_r)), 1e-6) * len(known_r) ** -0.2
-        smooth_br = 0.5 * (1 + np.tanh((raw_b[:, None] - known_r) / (2 * width)))
-        novelty: NDArray[np.float64] = smooth_br.mean(-1)
-        return novelty
+        best_b = self.probabilities(scores_bk).max(-1)
+        if self.surroundings is None:
+            novel_b = self.probabilities(scores_bk)[:, n_old:].sum(-1)
+            return Judgement(best_b.values, novel_b if n_old else torch.full_like(novel_b, math.nan))
+        right_b, novel_b = torch.empty_like(best_b.values), torch.full_like(best_b.values, math.nan)
+        is_known_b = scores_bk.argmax(-1) < n_old
+        if is_known_b.any():
+            evidence = self.known_evidence(scores_bk[is_known_b], features_bd[is_known_b], n_old=n_old)
+            right_b[is_known_b] = _probability(KNOWN_IS_RIGHT, evidence)
+            novel_b[is_known_b] = 1 - _probability(KNOWN_IS_KNOWN, evidence)
+        evidence_of_new = self.new_evidence(scores_bk[~is_known_b], n_old=n_old)
+        right_b[~is_known_b] = _probability(NEW_IS_RIGHT, evidence_of_new)
+        if n_old:
+            novel_b[~is_known_b] = _probability(NEW_IS_NEW, evidence_of_new)
+        return Judgement(right_b, novel_b)
+
+    def known_evidence(self, scores_bk: Tensor, features_bd: Tensor, *, n_old: int) -> KnownEvidence:
+        """Return what speaks for rows whose best category is a known one."""
+        assert self.surroundings is not None
+        top = scores_bk.topk(min(2, scores_bk.shape[1]), dim=-1)
+        margin_b = (top.values[:, 0] - top.values[:, -1]) / self.temperature
+        around_b = self.surroundings.evidence(features_bd, top.indices[:, 0])
+        odds_b = self._odds(scores_bk, slice(n_old, None))
+        return KnownEvidence(around_b, odds_b, margin_b.clamp(max=MOST_ODDS))
+
+    def new_evidence(self, scores_bk: Tensor, *, n_old: int) -> NewEvidence:
+        """Return what speaks for rows whose best category is a new one."""
+        best_b = self.probabilities(scores_bk).max(-1)
+        steadiness_b = torch.tensor(self.steadiness or [0.5] * scores_bk.shape[1])[best_b.indices]
+        against_known_b = self._odds(scores_bk, slice(0, n_old))
+        return NewEvidence(_log_odds(best_b.values), _log_odds(steadiness_b), against_known_b)
+
+    def _odds(self, scores_bk: Tensor, others: slice) -> Tensor:
+        """Return the log odds of the best category against some others together."""
+        sharp_bk = scores_bk.double() / self.temperature
+        odds_b = sharp_bk.max(-1).values - sharp_bk[:, others].logsumexp(-1)
+        return odds_b.clamp(LEAST_ODDS, MOST_ODDS)
 
     def is_unlike(self, scores_bk: Tensor) -> NDArray[np.bool_]:
         """Return which images look like nothing seen in training."""
@@ -105,28 +184,25 @@ class Confidence:
         is_unlike: NDArray[np.bool_] = (scores_bk.max(-1).values < self.familiar).cpu().numpy()
         return is_unlike
 
-    def _raw_novelty(self, scores_bk: Tensor, n_old: int) -> NDArray[np.float64]:
-        """Return the log odds of "a new category, or none of all" against "a known category"."""
-        sharp_bk = scores_bk.double() / self.temperature
-        none_b1 = sharp_bk.new_full((len(sharp_bk), 1), (self.familiar or 0.0) / self.temperature)
-        other_b = torch.cat([sharp_bk[:, n_old:], none_b1], dim=1).logsumexp(-1)
-        raw: NDArray[np.float64] = (other_b - sharp_bk[:, :n_old].logsumexp(-1)).cpu().numpy()
-        return raw
-
     def save(self, folder: Path) -> None:
         """Write it into the folder of a model."""
-        write_json(folder / FILE, to_values(self))
+        names = (field.name for field in dataclasses.fields(self) if field.name != "surroundings")
+        write_json(folder / FILE, {name: getattr(self, name) for name in names})
+        if self.surroundings is not None:
+            self.surroundings.save(folder)
 
     @classmethod
     def load(cls, folder: Path) -> Confidence:
-        """Return what lies beside a model; a model of an older version has nothing, and is not calibrated.
+        """Return what is saved with a model.
 
         Raises:
-            DataError: the file is damaged.
+            DataError: a file is damaged.
         """
         if digests.was_never_written(folder / FILE):
             return cls()
-        return build(cls, read_json(folder / FILE, run_schemas.Confidence))
+        values = read_json(folder / FILE, run_schemas.Confidence)
+        plain: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+        return cls(**plain, surroundings=Surroundings.load(folder))
 
 
 def check_unsure(share: float) -> None:
@@ -135,60 +211,12 @@ def check_unsure(share: float) -> None:
         raise ConfigError("--unsure", share, "must be in [0, 1): the share of known images that is called unsure")
 
 
-def calibrate(
-    scores_nk: Tensor,
-    labels: NDArray[np.int64],
-    is_held_back: NDArray[np.bool_],
-    *,
-    n_old: int,
-    unsure: float = UNSURE,
-) -> Confidence:
-    """Return the confidence of a model, from its scores of the images it was fitted on.
-
-    Args:
-        scores_nk: the scores of all images.
-        labels: (n,) all labels given, -1 for unlabelled.
-        is_held_back: (n,) which of them training did not know.
-        n_old: the number of known categories.
-        unsure: the share of known images to call unsure.
-    """
-    scores_nk = scores_nk.cpu()
-    held, label_m = torch.from_numpy(np.flatnonzero(is_held_back)), labels[is_held_back]
-    temperature = fitted_temperature(scores_nk[held], label_m) if len(held) else 1.0
-    familiar = float(np.quantile(scores_nk.max(-1).values.numpy(), LEAST_FAMILIAR))
-    plain = Confidence(temperature=temperature, familiar=familiar)
-    # In blocks: the probabilities of all images would be several copies of the scores, in double precision.
-    blocks = torch.split(scores_nk, ROWS_PER_BLOCK)
-    sure_n = torch.cat([plain.probabilities(block_bk).max(-1).values for block_bk in blocks]).numpy()
-    is_open = labels < 0
-    reference = torch.from_numpy(np.flatnonzero(is_held_back if len(held) else ~is_open))
-    return dataclasses.replace(
-        plain,
-        n_held_back=len(held),
-        n_right=int((scores_nk[held].argmax(-1).numpy() == label_m).sum()),
-        sureness=_kept(sure_n[is_held_back if len(held) else is_open]),
-        sureness_of_all=_kept(sure_n[is_open]),
-        known_novelty=_kept(plain._raw_novelty(scores_nk[reference], n_old)) if n_old else (),
-        unsure=unsure,
-    )
+def _probability(weights: Sequence[float], evidence: Sequence[Tensor]) -> Tensor:
+    """Return the probability whose log odds are a constant and the weighted evidence (logistic regression)."""
+    constant, *rest = weights
+    parts = [weight * part_b.double() for weight, part_b in zip(rest, evidence, strict=True)]
+    return (torch.stack(parts).sum(0) + constant).sigmoid()
 
 
-def fitted_temperature(scores_mk: Tensor, label_m: NDArray[np.int64]) -> float:
-    """Return the temperature under which the labels are most probable, drawn towards 1 (see TEMPERATURE_SPREAD).
-
-    Guo et al. (2017) fit the temperature alone; with few labels, all of them right, that makes every image certain.
-    """
-
-    def prior(log_temperature: float) -> float:
-        squared = (log_temperature / TEMPERATURE_SPREAD) ** 2
-        return (TEMPERATURE_TAIL + 1) / 2 * math.log1p(squared / TEMPERATURE_TAIL)
-
-    return best_temperature(scores_mk.double().numpy(), label_m, prior)
-
-
-def _kept(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, ...]:
-    """Return the values rising, or so many of their quantiles; rounded, one could lie above what it came from."""
-    rising = np.sort(np.asarray(values, dtype=np.float64))
-    if len(rising) > N_KEPT:
-        rising = np.quantile(rising, np.linspace(0, 1, N_KEPT))
-    return tuple(rising.tolist())
+def _log_odds(share_b: Tensor) -> Tensor:
+    return share_b.clamp(EXTREME, 1 - EXTREME).logit()

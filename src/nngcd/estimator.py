@@ -143,10 +143,12 @@ class CategoryDiscovery(TransformerMixin, ClusterMixin, BaseEstimator):  # type:
         return probabilities
 
     def novelty_score(self, X: Source) -> NDArray[np.float64]:  # noqa: N803 (as scikit-learn)
-        """Return how far each image is from all known categories: 0 to 1, NaN where none is known."""
+        """Return the probability that each image is of no known category; NaN where none is known."""
         check_is_fitted(self, "model_")
-        scores_nk = torch.cat([self.model_.scores(features_bd).cpu() for features_bd in self._features(X)])
-        return self.confidence_.novelty(scores_nk, self.model_.blueprint.n_old)
+        features_nd = torch.cat([features_bd.cpu() for features_bd in self._features(X)])
+        scores_nk, n_old = self.model_.scores(features_nd.to(self.model_.device)).cpu(), self.model_.blueprint.n_old
+        novelty: NDArray[np.float64] = self.confidence_.judge(scores_nk, features_nd, n_old=n_old).novel_b.numpy()
+        return novelty
 
     def predict_table(self, X: Source) -> pd.DataFrame:  # noqa: N803 (as scikit-learn)
         """Return one row per image: file name, category, known or new, confidence; unreadable files come last."""

@@ -22,7 +22,7 @@ from nngcd.datasets.image_files import Progress as ReadProgress
 from nngcd.datasets.manifest_rows import read_rows
 from nngcd.datasets.reading import Config as ReadingConfig
 from nngcd.datasets.split import Split, Truth
-from nngcd.metrics.calibration import N_BINS, auroc, expected_calibration_error
+from nngcd.metrics.calibration import auroc, expected_calibration_error
 from nngcd.prediction import predict
 from nngcd.review.reviewed import reviewed_results
 from nngcd.review.session import Review
@@ -126,25 +126,36 @@ def _numbered(names: pd.Series, old_names: set[str]) -> NDArray[np.int64]:
 
 
 def _trust(true_name: pd.Series, sorted_: pd.DataFrame, old_names: set[str]) -> dict[str, Any]:
-    """Return the calibration error on images of known categories, and how well novelty tells known from new.
+    """Return what was stated and what was right, of rows called known and new, and how well novelty tells.
 
-    A category that was discovered has no name to be right about, so its images do not count in the calibration.
+    A row called known is right if it has the right name; one called new, if it is of its category's main class.
     """
-    is_old = true_name.isin(old_names).to_numpy(dtype=bool)
-    stated = sorted_["confidence"].to_numpy(dtype=np.float64)[is_old]
-    is_right = (sorted_["category"].to_numpy() == true_name.to_numpy())[is_old]
-    has_novelty = "novelty" in sorted_.columns and bool(sorted_["novelty"].notna().all())
-    novelty = sorted_["novelty"].to_numpy(dtype=np.float64) if has_novelty else np.zeros(len(is_old))
-    separation = auroc(novelty, ~is_old) if has_novelty else math.nan
+    is_old, category = true_name.isin(old_names).to_numpy(dtype=bool), sorted_["category"]
+    is_known = category.isin(old_names).to_numpy(dtype=bool)
+    main = true_name.groupby(category.to_numpy()).agg(lambda names: names.mode().iloc[0])
+    meant = np.where(is_known, category, category.map(main))
+    is_right, stated = true_name.to_numpy() == meant, sorted_["confidence"].to_numpy(dtype=np.float64)
+    novelty = sorted_["novelty"].to_numpy(dtype=np.float64)
     return {
-        "n_known": int(is_old.sum()),
-        "n_new": int((~is_old).sum()),
-        "n_bins": N_BINS,
-        "calibration_error": round(expected_calibration_error(stated, is_right), 4) if len(stated) else None,
-        "mean_confidence": round(float(stated.mean()), 4) if len(stated) else None,
-        "accuracy": round(float(is_right.mean()), 4) if len(stated) else None,
-        "novelty_auroc": None if math.isnan(separation) else round(separation, 4),
+        "known": _stated_and_right(stated[is_known], is_right[is_known]),
+        "new": _stated_and_right(stated[~is_known], is_right[~is_known]),
+        "novelty_auroc": _separation(novelty, ~is_old),
+        "novelty_auroc_known": _separation(novelty[is_known], ~is_old[is_known]),
     }
+
+
+def _stated_and_right(stated: NDArray[np.float64], is_right: NDArray[np.bool_]) -> dict[str, Any] | None:
+    if len(stated) == 0:
+        return None
+    error = expected_calibration_error(stated, is_right)
+    numbers = {"stated": stated.mean(), "right": is_right.mean(), "calibration_error": error}
+    return {"n": len(stated), **{name: round(float(value), 4) for name, value in numbers.items()}}
+
+
+def _separation(novelty: NDArray[np.float64], is_new: NDArray[np.bool_]) -> float | None:
+    """Return how well novelty tells new from known; None where it is not there, or nothing is to be told apart."""
+    found = math.nan if np.isnan(novelty).any() else auroc(novelty, is_new)
+    return None if math.isnan(found) else round(found, 4)
 
 
 def held_back(run: RunFolder) -> dict[str, Any] | None:

@@ -12,9 +12,9 @@ from typing import cast
 import torch
 
 from nngcd import run_files
+from nngcd.calibrating import PlainClusters, calibrate
 from nngcd.choosing_k import estimated_k
 from nngcd.clustering.estimate_k import KEstimate
-from nngcd.confidence import calibrate
 from nngcd.core import digests, processes
 from nngcd.core.device import choose_workers
 from nngcd.core.memory import forget_peak
@@ -105,6 +105,7 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
     model = Model.assemble(dataclasses.replace(job.blueprint, n_clusters=k), job.backbone, seed=settings.seed)
     if job.start:
         job.start.load_method(model.method)
+    plain = PlainClusters.of(centre_view_features(job, bank, Progress()), k, seed=settings.seed)
     if model.method.trains:
         source, learner = _source(job, bank, model.method), _learner(model, settings)
         if learner.resting_epochs > (epochs_done(run.checkpoint, settings.training.epochs) if run else 0):
@@ -118,9 +119,12 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
     scores_nk = model.scores(last.features_nd).cpu()
     if decided_n is not None:
         scores_nk = with_decisions(scores_nk, decided_n.cpu())
-    prefix = new_prefix(settings.reading.round)
-    categories = name_clusters(scores_nk.argmax(-1).numpy(), job.given, k, prefix=prefix)
-    confidence = calibrate(scores_nk, job.given.labels, job.is_held_back, n_old=split.n_old, unsure=_unsure(job))
+    cluster_n, prefix = scores_nk.argmax(-1), new_prefix(settings.reading.round)
+    categories = name_clusters(cluster_n.numpy(), job.given, k, prefix=prefix)
+    confidence = calibrate(
+        scores_nk, last.features_nd, job.given.labels, job.is_held_back, n_old=split.n_old, unsure=_unsure(job),
+        steadiness=plain.steadiness(cluster_n, k), seed=settings.seed,
+    )  # fmt: skip
     return Fitted(model, categories, last.features_nd.cpu(), scores_nk, estimate, confidence)
 
 

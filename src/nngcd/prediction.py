@@ -117,7 +117,7 @@ class Predictor:
     def _block(self, named: pd.DataFrame, features_bd: torch.Tensor) -> Block:
         scores_bk = self.model.scores(features_bd).cpu()
         predicted = prediction_table(
-            scores_bk, list(self.categories), self.model.blueprint.n_old,
+            scores_bk, list(self.categories), self.model.blueprint.n_old, features_nd=features_bd.cpu(),
             confidence=self.confidence, n_alternatives=self.n_alternatives,
         )  # fmt: skip
         table = pd.concat([named[["file_name", "image_id"]].reset_index(drop=True), predicted], axis=1)

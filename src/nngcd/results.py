@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,16 +14,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nngcd.clustering.estimate_k import KEstimate
-from nngcd.confidence import Confidence
+from nngcd.confidence import SPREAD, Confidence
 from nngcd.datasets.split import Split
-from nngcd.metrics.calibration import expected_calibration_error, reliability, share_interval
+from nngcd.metrics.calibration import Z_95, share_interval
 from nngcd.metrics.label_errors import possible_label_errors
+from nngcd.suspicions import hidden_groups
 from nngcd.training.model import Model
 
 N_ALTERNATIVES = 3
 NOT_CALIBRATED = Confidence()
-N_SHOWN_BINS = 5
-"""Bins of the reliability that is shown: a few held-back images fill no more."""
 ROWS_PER_BLOCK = 8192
 """Rows whose probabilities exist at a time: all of them would be three copies of the scores, in double precision."""
 
@@ -89,7 +88,9 @@ def result_table(
 
     That a labelled image looks like another category is a flag, `possible_label_error`, and nothing more.
     """
-    predicted = prediction_table(scores_nk, ids, split.n_old, confidence=confidence, given=split.labels)
+    predicted = prediction_table(
+        scores_nk, ids, split.n_old, features_nd=features_nd, confidence=confidence, given=split.labels
+    )
     is_doubted = np.zeros(len(split), dtype=np.bool_)
     if features_nd is not None:
         is_doubted = possible_label_errors(features_nd.numpy(), split.labels)
@@ -119,6 +120,7 @@ def prediction_table(  # noqa: PLR0913 (scores, names, and how to speak of them)
     ids: list[str],
     n_old: int,
     *,
+    features_nd: Tensor | None = None,
     confidence: Confidence = NOT_CALIBRATED,
     given: NDArray[np.int64] | None = None,
     n_alternatives: int = N_ALTERNATIVES,
@@ -130,17 +132,23 @@ def prediction_table(  # noqa: PLR0913 (scores, names, and how to speak of them)
         scores_nk: the model's scores.
         ids: the category of each cluster.
         n_old: how many of them are known.
+        features_nd: the learned features of the images; not needed where the confidence has no surroundings.
         confidence: how sure the model may be of its scores.
         given: (n,) cluster of images whose category is settled, -1 for the others.
         n_alternatives: how many further categories to name.
         block_size: rows worked on at a time; changes memory and speed, not the result.
     """
-    given_n = torch.full((len(scores_nk),), -1) if given is None else torch.from_numpy(given)
+    n = len(scores_nk)
+    given_n = torch.full((n,), -1) if given is None else torch.from_numpy(given)
+    features_nd = torch.zeros(n, 0) if features_nd is None else features_nd
     n_best = min(1 + n_alternatives, len(ids))
-    pairs = zip(torch.split(scores_nk, block_size), torch.split(given_n, block_size), strict=True)
-    blocks = [_best_clusters(confidence.probabilities(score_bk).cpu(), given_b, n_best) for score_bk, given_b in pairs]
-    cluster_nj, probability_nj = (torch.cat(parts).numpy() for parts in zip(*blocks, strict=True))
-    novelty_n = np.concatenate([confidence.novelty(block_bk, n_old) for block_bk in torch.split(scores_nk, block_size)])
+    parts = zip(*(torch.split(t, block_size) for t in (scores_nk, features_nd, given_n)), strict=True)
+    blocks = []
+    for scores_bk, features_bd, given_b in parts:
+        cluster_bj, probability_bj = _best_clusters(confidence.probabilities(scores_bk).cpu(), given_b, n_best)
+        judged = confidence.judge(scores_bk, features_bd, n_old=n_old)
+        blocks.append((cluster_bj, _with_confidence(probability_bj, judged.right_b, given_b), judged.novel_b))
+    cluster_nj, probability_nj, novelty_n = (torch.cat(column).numpy() for column in zip(*blocks, strict=True))
     names = np.array(ids, dtype=object)
     status_n = np.where(cluster_nj[:, 0] < n_old, "known", "new")
     is_settled_n = given_n.numpy() >= 0
@@ -166,6 +174,19 @@ def _best_clusters(probability_bk: Tensor, given_b: Tensor, n_best: int) -> tupl
     return cluster_bj, probability_bk.gather(1, cluster_bj)
 
 
+def _with_confidence(probability_bj: Tensor, right_b: Tensor, given_b: Tensor) -> Tensor:
+    """Return the probabilities with the confidence first; alternatives give way where it leaves them less room.
+
+    Where it is lower than the model's own probability, what is missing to 1 belongs to none of the categories named.
+    A given label keeps the model's probability of it: nothing was to be decided.
+    """
+    first_b, is_open_b = probability_bj[:, 0], given_b < 0
+    room_b = torch.where(is_open_b, (1 - right_b) / (1 - first_b).clamp(min=1e-12), 1.0).clamp(max=1)
+    with_room_bj = probability_bj * room_b[:, None]
+    with_room_bj[:, 0] = torch.where(is_open_b, right_b, first_b)
+    return with_room_bj
+
+
 def results_of(split: Split, fitted: Fitted) -> pd.DataFrame:
     """Return one row per image of what was fitted; `split` has all labels that were given."""
     return result_table(
@@ -178,6 +199,7 @@ def category_table(results: pd.DataFrame, split: Split, ids: list[str]) -> pd.Da
     sizes = results["category"].value_counts()
     labelled = results["label_given"].value_counts()
     confidence = results.groupby("category")["confidence"].median()
+    hidden = {group.category: len(group.image_ids) for group in hidden_groups(results, split.class_names)}
     used = [*split.class_names, *sorted(name for name in ids[split.n_old :] if sizes.get(name, 0))]
     return pd.DataFrame(
         {
@@ -187,6 +209,7 @@ def category_table(results: pd.DataFrame, split: Split, ids: list[str]) -> pd.Da
             "size": [int(sizes.get(name, 0)) for name in used],
             "labelled": [int(labelled.get(name, 0)) for name in used],
             "median_confidence": [round(float(confidence.get(name, math.nan)), 4) for name in used],
+            "may_hide": [hidden.get(name, 0) for name in used],
         }
     )
 
@@ -217,34 +240,44 @@ def describe(split: Split, results: pd.DataFrame) -> dict[str, object]:
         if len(sorted_)
         else 0.0,
         "median_confidence": _median(sorted_["confidence"]),
-        "median_confidence_known": _median(sorted_.loc[looks_known, "confidence"]),
+        "expected_right": {
+            "known": expected_right(sorted_.loc[looks_known, "confidence"]),
+            "new": expected_right(sorted_.loc[sorted_["status"] == "new", "confidence"]),
+        },
+        "hidden_groups": [
+            {
+                "category": group.category,
+                "n_group": len(group.image_ids),
+                "n_images": group.n_images,
+                "n_labelled": group.n_labelled,
+            }
+            for group in hidden_groups(results, split.class_names)
+        ],
         "n_possible_label_errors": int(results["possible_label_error"].sum()),
         "n_unreadable": split.n_not_used,
     }
 
 
-def held_back_facts(
-    scores_nk: Tensor, labels: NDArray[np.int64], is_held_back: NDArray[np.bool_], confidence: Confidence
-) -> dict[str, Any] | None:
-    """Return how right and how well calibrated the model is on labels it did not know; None without any."""
-    if not is_held_back.any():
+def expected_right(confidence: pd.Series) -> dict[str, float] | None:
+    """Return which share of some rows is right as their confidence says, with a 95 % interval; None without any row.
+
+    The interval is that of the mean over tasks (`SPREAD`): chance among the rows themselves adds little to it.
+    """
+    if confidence.empty:
         return None
-    best_m = confidence.probabilities(scores_nk[torch.from_numpy(is_held_back)]).max(-1)
-    is_right = best_m.indices.numpy() == labels[is_held_back]
-    low, high = share_interval(int(is_right.sum()), len(is_right))
-    stated = best_m.values.numpy()
-    return {
-        "n": len(is_right),
-        "n_right": int(is_right.sum()),
-        "accuracy": round(100 * float(is_right.mean()), 2),
-        "low": round(100 * low, 2),
-        "high": round(100 * high, 2),
-        "mean_confidence": round(float(stated.mean()), 4),
-        "calibration_error": round(expected_calibration_error(stated, is_right), 4),
-        "reliability": [asdict(part) for part in reliability(stated, is_right, n_bins=N_SHOWN_BINS)],
-        "temperature": round(confidence.temperature, 4),
-        "unsure_below": round(confidence.unsure_below, 4),
-    }
+    mean = float(confidence.mean())
+    low, high = max(mean - Z_95 * SPREAD, 0.0), min(mean + Z_95 * SPREAD, 1.0)
+    return {"n": len(confidence), "share": round(mean, 4), "low": round(low, 4), "high": round(high, 4)}
+
+
+def held_back_facts(confidence: Confidence) -> dict[str, Any] | None:
+    """Return how right the model is on labels it did not know; None without any."""
+    n, n_right = confidence.n_held_back, confidence.n_right
+    if not n:
+        return None
+    low, high = share_interval(n_right, n)
+    shares = {"accuracy": n_right / n, "low": low, "high": high}
+    return {"n": n, "n_right": n_right, **{name: round(100 * share, 2) for name, share in shares.items()}}
 
 
 def _median(values: pd.Series) -> float | None:

@@ -148,7 +148,7 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
         },
         "split_hash": split.fingerprint,
         **describe(split, read_results(run)),
-        "held_back": held_back_facts(scores_nk, split.labels, is_held_back, fitted.confidence),
+        "held_back": held_back_facts(fitted.confidence),
         "not_calibrated": None if is_held_back.any() else why_nothing(split, share=settings.hold_back),
         "n_unchecked_categories": n_unchecked(split, is_held_back),
         "known_splits": [

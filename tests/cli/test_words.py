@@ -6,7 +6,7 @@ from nngcd.cli.words import by_name_words, found_words, held_back_words, k_words
 
 SUMMARY = {
     "n_unlabelled": 2, "n_unlabelled_known": 0, "n_unlabelled_new": 1, "n_categories_used": 2, "k": 2,
-    "n_known_categories": 1, "median_confidence_known": None, "n_new_categories": 1, "largest_new": "new-001",
+    "n_known_categories": 1, "n_new_categories": 1, "largest_new": "new-001",
     "largest_new_size": 1, "n_unsure": 1, "n_unreadable": 1, "largest_share": 0.5, "method": "nngcd", "n_labelled": 8,
 }  # fmt: skip
 
@@ -31,7 +31,7 @@ def test_the_accuracy_on_held_back_labels_has_its_interval_not_a_half_width():
     """6 of 6 is 61 to 100 %; 100 ± 19.5 would promise more than 80."""
     facts = {"n": 6, "n_right": 6, "accuracy": 100.0, "low": 60.97, "high": 100.0}
     line = held_back_words(SUMMARY | {"held_back": facts})[0]
-    assert line.endswith("100.0 % right (6 of 6; 95 % interval 61.0 to 100.0)")
+    assert line.endswith("(6 of 6 labels held back; 95 % interval 61.0 to 100.0).")
 
 
 def test_an_interval_of_one_number_is_not_shown():

@@ -135,8 +135,6 @@ class Fuzzed:
             line(summary)
         if "scores" in summary:
             words.score_words(summary["scores"])
-        if summary.get("held_back"):
-            words.reliability_words(summary["held_back"])
         rows_of([self.done.read_summary()], [flat_settings(self.settings)])
 
     def figures(self) -> None:

@@ -179,9 +179,9 @@ def test_scores_come_with_their_protocol(findings, tmp_path):
 
 
 def test_held_back_labels_give_an_honest_number(findings, tmp_path):
-    held_back = {"n": 40, "accuracy": 92.5, "low": 80.1, "high": 97.4, "calibration_error": 0.041}
+    held_back = {"n": 40, "n_right": 37, "accuracy": 92.5, "low": 80.1, "high": 97.4}
     text = written(replace(findings, summary={**findings.summary, "held_back": held_back}), tmp_path)[1]
-    assert "Of 40 labels that were held back, 92.5 % were found again (95 % interval 80.1 to 97.4)" in text
+    assert "92.5 % are put into the right one (37 of 40 labels held back; 95 % interval 80.1 to 97.4)" in text
 
 
 def test_a_method_without_training_has_no_curves(findings, tmp_path):

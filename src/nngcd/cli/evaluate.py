@@ -10,8 +10,9 @@ import typer
 
 from nngcd.cli import options
 from nngcd.cli.display import progress_display, reading, say, say_json, say_table
-from nngcd.cli.words import by_name_words, reliability_words, review_words, trust_words
+from nngcd.cli.words import by_name_words, review_words, trust_words
 from nngcd.core.errors import ConfigError
+from nngcd.telling import held_back_words
 
 SPLIT_HELP = "The run's unlabelled images, or the official test images of its benchmark, which it has never seen."
 
@@ -90,9 +91,8 @@ def _show_scores(scores: dict[str, Any], facts: dict[str, Any] | None, *, n_edit
     counts = f"{scores['n_clusters_used']} clusters used, {scores['n_true_classes']} true classes"
     say(f"{counts}, {scores['n_scored']} images")
     say(f"Protocol: {scores['protocol']}")
-    _show_lines(
-        [*by_name_words(scores), *trust_words(scores["confidence"]), *(reliability_words(facts) if facts else [])]
-    )
+    held_back = [held_back_words(facts)] if facts else []
+    _show_lines([*by_name_words(scores), *trust_words(scores["confidence"]), *held_back])
     _show_lines(review_words(scores, n_edits))
 
 
@@ -101,7 +101,7 @@ def _show_held_back(facts: dict[str, Any], run: Path, *, n_edits: int, is_json: 
     if is_json:
         say_json({"held_back": facts})
         return
-    _show_lines([*reliability_words(facts), *review_words({}, n_edits)])
+    _show_lines([held_back_words(facts), *review_words({}, n_edits)])
     say(f"\nWith the true labels:  nngcd evaluate {run} --truth TRUE_LABELS.csv   (columns file_name,label)")
 
 

@@ -7,6 +7,8 @@ from typing import Any
 from nngcd.core.components import find_component
 from nngcd.core.config import field_docs
 from nngcd.datasets.findings import count
+from nngcd.telling import RIGHT, expected_words, hidden_words
+from nngcd.telling import held_back_words as held_back_sentence
 
 Summary = dict[str, Any]
 
@@ -22,22 +24,21 @@ def found_words(summary: Summary) -> list[str]:
     ]
     n_known = summary["n_known_categories"]
     of_known = "look like your known category" if n_known == 1 else f"look like one of the {n_known} known categories"
-    if summary.get("held_back") and summary.get("median_confidence_known") is not None:
-        of_known += f" (median confidence {summary['median_confidence_known']:.2f})"
+    expected = {kind: f"; {words}" if (words := expected_words(summary, kind)) else "" for kind in ("known", "new")}
     if n_known:
-        lines.append(f"  {known:>6}  {of_known}")
+        lines.append(f"  {known:>6}  {of_known}{expected['known']}")
     if summary["n_new_categories"]:
         sizes = f"largest: {summary['largest_new']}, {count(summary['largest_new_size'], 'image')}"
         if summary["n_new_categories"] > 1:
             sizes += f"; smallest: {summary['smallest_new']}, {summary['smallest_new_size']}"
         categories = count(summary["n_new_categories"], "new category", "new categories")
         included = ", unsure ones included" if summary.get("n_unsure") else ""
-        lines.append(f"  {new:>6}  fall into {categories} ({sizes}{included})")
+        lines.append(f"  {new:>6}  fall into {categories} ({sizes}{included}){expected['new']}")
     else:
         lines.append(f"  {new:>6}  are new")
     if summary.get("n_unsure"):
         lines.append(f"  {summary['n_unsure']:>6}  unsure ({summary['n_unsure'] / n:.0%}; change with --unsure)")
-    lines += split_words(summary)
+    lines += [*split_words(summary), *hidden_words(summary.get("hidden_groups", []))]
     if summary["n_unreadable"]:
         lines.append(f"  {count(summary['n_unreadable'], 'file')} could not be used; problems.csv says why")
     if has_collapsed(summary):
@@ -90,18 +91,14 @@ def held_back_words(summary: Summary) -> list[str]:
         reason = summary.get("not_calibrated") or "the run was made by an older version"
         accuracy = "" if "scores" in summary else ", and the accuracy not known"
         return [f"The confidence is not calibrated{accuracy}: {reason}."]
-    share = facts["n"] / summary["n_labelled"]
-    lines = [
-        f"Known categories, checked on {share:.0%} of your labels held back: {facts['accuracy']:.1f} % right "
-        f"({facts['n_right']} of {facts['n']}; 95 % interval {facts['low']:.1f} to {facts['high']:.1f})"
-    ]
+    lines = [held_back_sentence(facts)]
     if n_unchecked:
         lines.append(
             f"{n_unchecked} of the {summary['n_known_categories']} known categories have too few labelled images to be "
             f"checked (D10); all of these were used for training."
         )
     if summary["n_new_categories"]:
-        lines.append("New categories cannot be scored without labels; the confidence in them is an extrapolation.")
+        lines.append("How right the new categories are is an estimate: no label can confirm it.")
     return lines
 
 
@@ -112,34 +109,18 @@ def label_error_words(summary: Summary) -> list[str]:
     return [f"{what} like another category (column possible_label_error); your label is kept."] if n else []
 
 
-def reliability_words(facts: Summary) -> list[str]:
-    """Return what was stated and what was true on held-back labels, by level of confidence."""
-    lines = [
-        f"Held-back labels: {facts['n_right']} of {facts['n']} right, {facts['accuracy']:.1f} % (95 % interval "
-        f"{facts['low']:.1f} to {facts['high']:.1f}); calibration error {facts['calibration_error']:.3f}"
-    ]
-    for part in facts["reliability"]:
-        lines.append(
-            f"  confidence {part['low']:.1f} to {part['high']:.1f}: {part['n']:>5} images, stated "
-            f"{part['confidence']:.2f}, right {part['accuracy']:.2f}"
-        )
-    return lines
-
-
 def trust_words(confidence: Summary) -> list[str]:
     """Return how far confidence and novelty can be trusted, where the truth is known."""
     lines = []
-    if confidence["calibration_error"] is not None:
-        lines.append(
-            f"Confidence of known categories: calibration error {confidence['calibration_error']:.3f} "
-            f"(stated {confidence['mean_confidence']:.2f}, right {confidence['accuracy']:.2f}; "
-            f"{confidence['n_known']} images, {confidence['n_bins']} bins)"
-        )
-    if confidence["novelty_auroc"] is not None:
-        lines.append(
-            f"Novelty: AUROC {confidence['novelty_auroc']:.3f} ({confidence['n_known']} images of known categories "
-            f"against {confidence['n_new']} of new ones)"
-        )
+    for kind, right in RIGHT.items():
+        if (found := confidence[kind]) is not None:
+            lines.append(
+                f"Rows called {kind} ({found['n']:,}): stated confidence {found['stated']:.2f}, {right} "
+                f"{found['right']:.2f}."
+            )
+    for name, words in (("novelty_auroc", "all rows"), ("novelty_auroc_known", "rows called known")):
+        if confidence[name] is not None:
+            lines.append(f"Novelty, {words}: AUROC {confidence[name]:.3f} for being of no known category.")
     return lines
 
 

@@ -56,16 +56,6 @@ class Scores(Stored):
     protocol: Text
 
 
-class Bin(Stored):
-    """What was stated and what was true at one level of confidence."""
-
-    low: float
-    high: float
-    n: Count
-    confidence: float
-    accuracy: float
-
-
 class HeldBack(Stored):
     """How right a run is on labels it did not know."""
 
@@ -74,8 +64,31 @@ class HeldBack(Stored):
     accuracy: float
     low: float
     high: float
-    calibration_error: float
-    reliability: list[Bin]
+
+
+class Expected(Stored):
+    """Which share of some rows is right, as the confidence says."""
+
+    n: Positive
+    share: Share
+    low: Share
+    high: Share
+
+
+class ExpectedRight(Stored):
+    """The same of rows called known and of rows called new."""
+
+    known: Expected | None
+    new: Expected | None
+
+
+class HiddenGroup(Stored):
+    """A known category that may hide another one."""
+
+    category: Text
+    n_group: Positive
+    n_images: Positive
+    n_labelled: Count
 
 
 class Interval(Stored):
@@ -151,7 +164,8 @@ class WholeSummary(Summary):
     smallest_new: Text | None
     smallest_new_size: Count
     largest_share: Share
-    median_confidence_known: float | None = None
+    expected_right: ExpectedRight | None = None
+    hidden_groups: list[HiddenGroup] = []
     n_unreadable: Count
 
 
@@ -240,9 +254,9 @@ class Confidence(Stored):
     temperature: Annotated[float, Field(gt=0)] = 1.0
     n_held_back: Count = 0
     n_right: Count = 0
+    steadiness: list[Share] = []
     sureness: list[Share] = []
     sureness_of_all: list[Share] = []
-    known_novelty: list[float] = []
     familiar: float | None = None
     unsure: Annotated[float, Field(ge=0, lt=1)] = 0.0
 

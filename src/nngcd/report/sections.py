@@ -14,6 +14,7 @@ from nngcd.core.config import flatten
 from nngcd.report.charts import k_chart, legend, loss_chart, loss_lines
 from nngcd.report.findings import Findings
 from nngcd.report.matrix import Matrix
+from nngcd.telling import expected_words, held_back_words, hidden_words
 
 MOST_PROBLEMS = 200
 """Problems listed on the page; problems.csv has all."""
@@ -65,7 +66,7 @@ def found(findings: Findings) -> str:
         f'<div class="tile {kind}"><dd>{int(value):,}</dd><dt>{name}</dt></div>' for name, value, kind in tiles
     )
     numbers = f'{_bar(counts)}<dl class="tiles">{boxes}</dl>'
-    return f'<p class="lead">{" ".join(lead)}</p>{numbers}{_held_back(findings)}{_accuracy(findings)}'
+    return f'<p class="lead">{" ".join(lead)}</p>{numbers}{_expected(findings)}{_accuracy(findings)}'
 
 
 def _bar(counts: Mapping[str, int]) -> str:
@@ -80,16 +81,18 @@ def _bar(counts: Mapping[str, int]) -> str:
     return f'{head} aria-label="Unlabelled images: {words}">{"".join(parts)}</svg>' if total else ""
 
 
-def _held_back(findings: Findings) -> str:
-    """Return how right the run is on labels it did not know, when some were held back."""
-    facts = findings.summary.get("held_back")
-    if not facts:
-        return ""
-    return (
-        f"<p>Of {facts['n']:,} labels that were held back, {facts['accuracy']:.1f} % were found again "
-        f"(95 % interval {facts['low']:.1f} to {facts['high']:.1f}). On these, stated confidence and the share that is "
-        f"right differ by {facts['calibration_error']:.3f} on average.</p>"
-    )
+def _expected(findings: Findings) -> str:
+    """Return how right the rows are expected to be, what held-back labels say, and which categories to look at."""
+    summary, facts, parts = findings.summary, findings.summary.get("held_back"), []
+    for kind in ("known", "new"):
+        if words := expected_words(summary, kind):
+            n = summary["expected_right"][kind]["n"]
+            parts.append(f"<p>{n:,} {'image looks' if n == 1 else 'images look'} {kind}; {words}.</p>")
+    if facts:
+        parts.append(f"<p>{held_back_words(facts)}</p>")
+    if hidden := "".join(f"<li>{escape(line)}</li>" for line in hidden_words(summary.get("hidden_groups") or [])):
+        parts.append(f"<p>Look at these known categories first:</p><ul>{hidden}</ul>")
+    return "".join(parts)
 
 
 def _accuracy(findings: Findings) -> str:
