@@ -160,3 +160,14 @@ def test_an_unfinished_run_cannot_be_reviewed(run):
     run.summary.unlink()
     with pytest.raises(DataError, match="is not finished"):
         Review(RunFolder.open(run.path))
+
+
+def test_a_group_that_may_be_hidden_can_be_split_off(run):
+    table, known = results_table(), "owl"
+    table.loc[table["label_given"].isna(), "category"] = known
+    review = Review(finished_run(run.path.parent / "swallowed", results=table.assign(confidence=0.1)))
+    rest, group = review.propose_hidden(known)
+    assert set(group) == set(table.loc[table["label_given"].isna(), "image_id"])
+    first, second = review.split(known, [rest, group])
+    assert (first, set(review.state.members(second))) == (known, set(group))
+    assert review.propose_hidden(known) == []

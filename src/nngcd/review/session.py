@@ -22,6 +22,7 @@ from nngcd.review.edit_log import EditLog
 from nngcd.review.edits import Edit, Op, inverse, make_edit, replay
 from nngcd.review.splitting import propose_parts
 from nngcd.review.state import Category, Placed, State, category_id, check_state, live_category
+from nngcd.suspicions import hidden_groups
 
 
 def first_state(results: pd.DataFrame, categories: Sequence[str], n_known: int) -> State:
@@ -120,6 +121,17 @@ class Review:
         features_nd = read_features(self.run, len(self.results))[torch.from_numpy(is_member.copy())]
         ids = self.results.loc[is_member, "image_id"].to_list()
         return [[ids[row] for row in part] for part in propose_parts(features_nd, n_parts)]
+
+    def propose_hidden(self, category: str) -> list[list[str]]:
+        """Return the two parts of a known category that may hide another one, for `split`; nothing where it may not.
+
+        Images that the review has put elsewhere meanwhile are in neither part.
+        """
+        id_ = self._category(category)
+        found = hidden_groups(self.results, [id_] if self.state.categories[id_].kind == "known" else [])
+        members = self.state.members(id_)
+        group = {*found[0].image_ids} & {*members} if found else set()
+        return [[i for i in members if i not in group], [i for i in members if i in group]] if group else []
 
     def move(self, images: Iterable[str], to: str | None = None) -> str:
         """Put images into a category, None for a fresh one; return that category.

@@ -42,7 +42,7 @@ Label new images with `nngcd predict RUN IMAGES --out labels.csv`, RUN being the
 | `config.json` | what the network is built from |
 | `preprocessor.json` | how an image becomes the network's input |
 | `categories.json` | the category of each output, known ones first |
-| `confidence.json` | what turns scores into a confidence, calibrated on labels held back from training |
+| `confidence.json`, `surroundings.safetensors` | what turns scores and features into a confidence |
 """
 
 
