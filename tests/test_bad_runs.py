@@ -210,7 +210,9 @@ def test_r02_an_existing_folder_is_never_written_into(nngcd, arrays, tmp_path):
     assert (tmp_path / "run" / "summary.json").is_file()
 
 
-@pytest.mark.parametrize("name", ["model/model.safetensors", "model/config.json", "model/confidence.json"])
+@pytest.mark.parametrize(
+    "name", ["model/model.safetensors", "model/config.json", "model/confidence.json", "model/surroundings.safetensors"]
+)
 def test_r03_a_broken_run_folder_is_named(nngcd, arrays, tmp_path, name):
     assert nngcd("fit", arrays, "--k", 6, "--out", tmp_path / "run", *KMEANS)[0] == 0
     (tmp_path / "run" / name).write_text('{"surprise": 1}')

@@ -53,12 +53,14 @@ def commands(run):
         "model/config.json": (predict, begin),
         "model/categories.json": (predict, report, export),
         "model/confidence.json": (predict,),
+        "model/surroundings.safetensors": (predict,),
     }
 
 
 NAMES = ("results.parquet", "summary.json", "environment.json", "k.json", "metrics.jsonl", "problems.csv",
          "config.yaml", "features.safetensors", "data/manifest.parquet", "data/split.csv", "model/model.safetensors",
-         "model/config.json", "model/categories.json", "model/confidence.json")  # fmt: skip
+         "model/config.json", "model/categories.json", "model/confidence.json",
+         "model/surroundings.safetensors")  # fmt: skip
 
 
 def test_every_file_that_a_command_reads_is_refused_by_name_when_it_is_not_what_the_run_wrote(nngcd, run):

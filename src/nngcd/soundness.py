@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from nngcd.clustering.surroundings import FILE as SURROUNDINGS
+from nngcd.clustering.surroundings import Surroundings
 from nngcd.confidence import FILE as CONFIDENCE
 from nngcd.confidence import Confidence
 from nngcd.core import digests
@@ -93,6 +95,7 @@ def _readers(run: RunFolder) -> dict[Path, Callable[[], object]]:
         run.model / CATEGORIES: lambda: read_categories(run.model),
         run.model / PREPROCESSOR: lambda: read_preprocessor(run.model),
         run.model / CONFIDENCE: lambda: Confidence.load(run.model),
+        run.model / SURROUNDINGS: lambda: Surroundings.load(run.model),
         run.summary: lambda: run.read_summary(WholeSummary),
     }
     there = {path: read for path, read in if_there.items() if path.is_file()}
