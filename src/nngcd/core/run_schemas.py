@@ -105,6 +105,7 @@ class KnownSplit(Stored):
     n_images: Count
     n_labelled_in_part: Count
     n_labelled: Count
+    p_value: Annotated[float, Field(ge=0, le=1)] = 1.0
 
 
 class Summary(Stored):

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nngcd.clustering.hidden_parts import cheapest_merge, hidden_parts, split_gain
+from nngcd.clustering.split_and_merge import split_and_merge
 from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive, check_share, check_share_below_one
 from nngcd.core.seeds import torch_generator
 from nngcd.heads import Prototypes
@@ -53,8 +53,8 @@ class ClassifierConfig:
     split_epochs: int = 0
     """After how many epochs known clusters are searched for new categories that hide in them, each of which then gets
     the prototype of a new cluster that two others can do without; 0 is never (paper)."""
-    split_level: float = 0.05
-    """Level of the test whether a part of a known cluster is another category, over all known clusters together."""
+    split_level: float = 0.2
+    """Share of the splits that may be wrong, in the mean: false discovery rate of the test of all known clusters."""
 
     def __post_init__(self) -> None:
         check_share_below_one(self, "entropy_memory")
@@ -73,7 +73,7 @@ class ClassifierMethod(BaseMethod):
     """Averaged prototypes, for a method that has them; they are placed and turned with the others."""
     neighbours: Neighbours | None
     mean_k: Tensor | None
-    splits_s6: Tensor
+    splits_s7: Tensor
     """What was split, each row a `KnownSplit`."""
     _next_mean_k: Tensor | None
 
@@ -88,9 +88,9 @@ class ClassifierMethod(BaseMethod):
         self.register_buffer("mean_k", torch.full((n_clusters,), 1 / n_clusters) if c.entropy_memory else None)
         self._next_mean_k = None
         # Not whole numbers, which a checkpoint takes for places of images; exact to 16 million images.
-        self.register_buffer("splits_s6", torch.zeros(0, 6), persistent=False)
+        self.register_buffer("splits_s7", torch.zeros(0, 7, dtype=torch.float64), persistent=False)
         if c.split_epochs:
-            self.remembers = (*self.remembers, "splits_s6")
+            self.remembers = (*self.remembers, "splits_s7")
 
     def judge(self, features_vbd: Tensor) -> Tensor:
         """Return the logits that pseudo-labels are made of: here the classifier is its own teacher."""
@@ -128,41 +128,28 @@ class ClassifierMethod(BaseMethod):
     def split_and_merge(self, overview: Overview) -> None:
         """Give each new category that hides in a known cluster the prototype of one of two new clusters that are alike.
 
-        The number of clusters stays, and images come nearer to their centres: where a merge would cost more than the
-        split gains, nothing is moved. Prototypes are turned to the images they now stand for.
+        Prototypes are turned to the images they now stand for.
         """
-        task, c = self.task, self.config
-        features_nd, labels_n = overview.features_nd, overview.labels_n.to(overview.features_nd.device)
-        best_n = torch.cat([self.assign(part_bd).argmax(-1) for part_bd in torch.split(features_nd, ROWS_PER_BLOCK)])
-        cluster_n, unit_nd = torch.where(labels_n >= 0, labels_n, best_n), F.normalize(features_nd, dim=-1)
-        generator = torch_generator(overview.seed, "hidden parts")
-        parts = hidden_parts(
-            unit_nd, cluster_n, labels_n, n_old=task.n_old, level=c.split_level, generator=generator
-        )  # fmt: skip
-        new_m, moved = torch.arange(task.n_old, task.n_clusters, device=features_nd.device), set[int]()
-        facts = []
-        for part in parts:
-            if len(new_m) < 2:
-                break
-            merge = cheapest_merge(unit_nd, cluster_n, new_m)
-            is_rest_n = (cluster_n == part.cluster).index_fill(0, part.image_m, False)
-            if split_gain(unit_nd, part.image_m, is_rest_n.nonzero().flatten()) < merge.cost:
-                continue
-            cluster_n[cluster_n == merge.freed] = merge.kept
-            cluster_n[part.image_m] = merge.freed
-            # What a part was given is not merged away again in the same search.
-            new_m = new_m[new_m != merge.freed]
-            moved |= {part.cluster, merge.kept, merge.freed}
-            counts = part.n_part, part.n_images, part.n_labelled_in_part, part.n_labelled
-            facts.append(KnownSplit(part.cluster, overview.epoch, *counts))
-        self.splits_s6 = torch.cat([self.splits_s6, self.splits_s6.new_tensor(facts).reshape(-1, 6)])
-        self.turn_to_means(
-            torch.tensor(sorted(moved), dtype=torch.int64, device=features_nd.device), unit_nd, cluster_n
+        task, unit_nd = self.task, F.normalize(overview.features_nd, dim=-1)
+        blocks = torch.split(overview.features_nd, ROWS_PER_BLOCK)
+        moved = split_and_merge(
+            unit_nd,
+            unit_nd if overview.plain_nd is None else overview.plain_nd.to(unit_nd),
+            torch.cat([self.assign(part_bd).argmax(-1) for part_bd in blocks]),
+            overview.labels_n.to(unit_nd.device),
+            n_old=task.n_old,
+            n_clusters=task.n_clusters,
+            level=self.config.split_level,
         )
+        facts = [
+            KnownSplit(part.cluster, overview.epoch, *part[2:7]) for part in moved.splits
+        ]
+        self.splits_s7 = torch.cat([self.splits_s7, self.splits_s7.new_tensor(facts).reshape(-1, 7)])
+        self.turn_to_means(moved.cluster_m, unit_nd, moved.cluster_n)
 
     def known_splits(self) -> list[KnownSplit]:
         """Return which known clusters were split in training."""
-        return [KnownSplit(*map(int, row)) for row in self.splits_s6.tolist()]
+        return [KnownSplit(*map(int, row[:6]), row[6]) for row in self.splits_s7.tolist()]
 
     def turn_to_means(self, cluster_m: Tensor, unit_nd: Tensor, cluster_n: Tensor) -> None:
         """Turn some prototypes to the means of their images."""
