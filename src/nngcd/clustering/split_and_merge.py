@@ -1,4 +1,4 @@
-"""Split and merge: a new category that hides in a known cluster gets the centre that two new clusters can do without."""
+"""A new category that hides in a known cluster gets the centre that two new clusters can do without."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from nngcd.clustering.hidden_parts import HiddenPart, hidden_parts
-
 
 LEAST_GAIN = 0.25
 """How much of what its merge costs a split must gain: where all new clusters are far apart, a wrong split would put two
@@ -34,7 +33,7 @@ class Merge(NamedTuple):
     """By how much their images are further from it than from their own ones: what `split_gain` is for two parts."""
 
 
-def split_and_merge(
+def split_and_merge(  # noqa: PLR0913 (images, their clusters, their labels, and how many there are)
     unit_nd: Tensor, plain_nd: Tensor, cluster_n: Tensor, labels_n: Tensor, *, n_old: int, n_clusters: int, level: float
 ) -> Moved:
     """Return the clusters with hidden parts split off, each in exchange for a merge: the number of clusters stays.
