@@ -132,3 +132,6 @@ def test_a_split_is_told_in_a_sentence():
     many = [found | {"category": f"oak {i}"} for i in range(7)]
     assert split_words({"known_splits": many})[-1] == "2 more known categories were split; summary.json lists them."
     assert split_words({}) == []
+    assert (
+        "labelled and unlabelled images may differ" in split_words({"known_splits": many, "n_known_categories": 12})[-1]
+    )

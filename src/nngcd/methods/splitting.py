@@ -32,7 +32,7 @@ class SplittingMethod(BaseMethod):
 
     def known_splits(self) -> list[KnownSplit]:
         """Return which known clusters were split in training."""
-        return [KnownSplit(*map(int, row[:6]), row[6]) for row in self.splits_s7.tolist()]
+        return [KnownSplit._make([*map(int, row[:6]), row[6]]) for row in self.splits_s7.tolist()]
 
     @torch.no_grad()
     def split_and_merge(self, overview: Overview) -> None:
