@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import cast
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from nngcd import run_files
 from nngcd.calibrating import PlainClusters, calibrate
 from nngcd.choosing_k import estimated_k
 from nngcd.clustering.estimate_k import KEstimate
+from nngcd.clustering.whitening import main_directions
 from nngcd.core import digests, processes
 from nngcd.core.device import choose_workers
 from nngcd.core.memory import forget_peak
@@ -91,9 +94,10 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
             # A look during training is a part of its epoch: shown, it would take over training's bar.
             features_nd = centre_view_features(job, bank, shown or Progress())
         labels_n = torch.from_numpy(split.labels)
-        return Overview(features_nd, labels_n, epoch, derive(settings.seed, "overview", epoch))
+        return Overview(features_nd, labels_n, epoch, derive(settings.seed, "overview", epoch), plain_nd)
 
     k, estimate = number_of_categories(job, bank, run=run, progress=progress)
+    plain_nd = _plain_features(job, bank, progress)
     if settings.whitened_features:
         # No name is given to the features as they were: they are several times larger, and would stay until the end.
         backbone, bank = whitened_views(
@@ -126,6 +130,13 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
         steadiness=plain.steadiness(cluster_n, k), seed=settings.seed,
     )  # fmt: skip
     return Fitted(model, categories, last.features_nd.cpu(), scores_nk, estimate, confidence)
+
+
+def _plain_features(job: Job, bank: Bank | None, progress: Progress) -> Tensor | None:
+    """Return the images as the pre-trained network sees them, for methods that count labelled images, or None."""
+    if not getattr(job.settings.loss, "split_epochs", 0):
+        return None
+    return F.normalize(main_directions(centre_view_features(job, bank, progress)), dim=-1).float()
 
 
 def _unsure(job: Job) -> float:

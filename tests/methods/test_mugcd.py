@@ -87,3 +87,13 @@ def test_prototypes_are_placed_between_the_stages(blob_task, blob_overview):
 def test_impossible_settings_are_refused(name, value):
     with pytest.raises(ConfigError, match=name):
         mugcd.Config(**{name: value})
+
+
+def test_known_clusters_are_searched_in_the_second_stage(blob_task, blob_overview, monkeypatch):
+    method = mugcd.Method(mugcd.Config(**SMALL_HEAD, prototype_start="matched", split_epochs=3), blob_task)
+    assert [epoch for epoch in range(30) if method.looks_before(epoch, 30)] == [20, 23, 26, 29]
+    searched = []
+    monkeypatch.setattr(method, "split_and_merge", lambda overview: searched.append(overview.epoch))
+    for epoch in (20, 23):
+        method.look(blob_overview._replace(epoch=epoch))
+    assert searched == [23]

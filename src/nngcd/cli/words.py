@@ -52,6 +52,8 @@ def found_words(summary: Summary) -> list[str]:
 
 SHOWN_SPLITS = 5
 """Known categories whose splits are told at the end of a run."""
+SUSPICIOUS_SHARE = 0.5
+"""Of the known categories: more that were split say something about the labels."""
 
 
 def split_words(summary: Summary) -> list[str]:
@@ -69,6 +71,11 @@ def split_words(summary: Summary) -> list[str]:
         )
     if len(splits) > SHOWN_SPLITS:
         lines.append(f"{len(splits) - SHOWN_SPLITS} more known categories were split; summary.json lists them.")
+    if len(splits) > SUSPICIOUS_SHARE * summary.get("n_known_categories", 2 * len(splits)):
+        lines.append(
+            "Careful: most known categories were split, so labelled and unlabelled images may differ in kind. If the "
+            "labelled ones were not chosen at random, switch this off: --set loss.split_epochs=0."
+        )
     return lines
 
 

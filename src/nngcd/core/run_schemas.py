@@ -75,13 +75,6 @@ class Expected(Stored):
     high: Share
 
 
-class ExpectedRight(Stored):
-    """The same of rows called known and of rows called new."""
-
-    known: Expected | None
-    new: Expected | None
-
-
 class HiddenGroup(Stored):
     """A known category that may hide another one."""
 
@@ -118,6 +111,7 @@ class KnownSplit(Stored):
     n_images: Count
     n_labelled_in_part: Count
     n_labelled: Count
+    p_value: Annotated[float, Field(ge=0, le=1)] = 1.0
 
 
 class Summary(Stored):
@@ -164,7 +158,7 @@ class WholeSummary(Summary):
     smallest_new: Text | None
     smallest_new_size: Count
     largest_share: Share
-    expected_right: ExpectedRight | None = None
+    expected_right: dict[Literal["known", "new"], Expected | None] = {}
     hidden_groups: list[HiddenGroup] = []
     n_unreadable: Count
 

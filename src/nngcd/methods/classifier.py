@@ -11,21 +11,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from nngcd.clustering.hidden_parts import cheapest_merge, hidden_parts, split_gain
+from nngcd.clustering.split_and_merge import Moved
 from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive, check_share, check_share_below_one
 from nngcd.core.seeds import torch_generator
 from nngcd.heads import Prototypes
 from nngcd.losses.distill import mean_entropy_gap, remembered_entropy_gap
 from nngcd.losses.neighbours import neighbour_cross_entropy
 from nngcd.methods.centres import place_prototypes
-from nngcd.methods.contract import BaseMethod, KnownSplit, Moment, Overview
+from nngcd.methods.contract import Moment, Overview
 from nngcd.methods.neighbours import Neighbours
-
-ROWS_PER_BLOCK = 8192
-"""Images whose scores exist at a time."""
+from nngcd.methods.splitting import SplittingMethod
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,8 +50,8 @@ class ClassifierConfig:
     split_epochs: int = 0
     """After how many epochs known clusters are searched for new categories that hide in them, each of which then gets
     the prototype of a new cluster that two others can do without; 0 is never (paper)."""
-    split_level: float = 0.05
-    """Level of the test whether a part of a known cluster is another category, over all known clusters together."""
+    split_level: float = 0.2
+    """Share of the splits that may be wrong, in the mean: false discovery rate of the test of all known clusters."""
 
     def __post_init__(self) -> None:
         check_share_below_one(self, "entropy_memory")
@@ -64,17 +61,12 @@ class ClassifierConfig:
         check_at_least_one(self, "n_neighbours", "neighbour_epochs")
 
 
-class ClassifierMethod(BaseMethod):
+class ClassifierMethod(SplittingMethod):
     """A method with prototypes; its own `__init__` ends with `make_classifier`."""
 
     config: ClassifierConfig
-    prototypes: Prototypes
-    teacher: Prototypes | None
-    """Averaged prototypes, for a method that has them; they are placed and turned with the others."""
     neighbours: Neighbours | None
     mean_k: Tensor | None
-    splits_s6: Tensor
-    """What was split, each row a `KnownSplit`."""
     _next_mean_k: Tensor | None
 
     def make_classifier(self) -> None:
@@ -87,10 +79,7 @@ class ClassifierMethod(BaseMethod):
         self.neighbours = Neighbours(c.n_neighbours) if c.neighbour_weight > 0 else None
         self.register_buffer("mean_k", torch.full((n_clusters,), 1 / n_clusters) if c.entropy_memory else None)
         self._next_mean_k = None
-        # Not whole numbers, which a checkpoint takes for places of images; exact to 16 million images.
-        self.register_buffer("splits_s6", torch.zeros(0, 6), persistent=False)
-        if c.split_epochs:
-            self.remembers = (*self.remembers, "splits_s6")
+        self.remember_splits()
 
     def judge(self, features_vbd: Tensor) -> Tensor:
         """Return the logits that pseudo-labels are made of: here the classifier is its own teacher."""
@@ -124,56 +113,12 @@ class ClassifierMethod(BaseMethod):
                 overview.features_nd, find=is_due, n_clusters=self.task.n_clusters, generator=generator
             )  # fmt: skip
 
-    @torch.no_grad()
-    def split_and_merge(self, overview: Overview) -> None:
-        """Give each new category that hides in a known cluster the prototype of one of two new clusters that are alike.
-
-        The number of clusters stays, and images come nearer to their centres: where a merge would cost more than the
-        split gains, nothing is moved. Prototypes are turned to the images they now stand for.
-        """
-        task, c = self.task, self.config
-        features_nd, labels_n = overview.features_nd, overview.labels_n.to(overview.features_nd.device)
-        best_n = torch.cat([self.assign(part_bd).argmax(-1) for part_bd in torch.split(features_nd, ROWS_PER_BLOCK)])
-        cluster_n, unit_nd = torch.where(labels_n >= 0, labels_n, best_n), F.normalize(features_nd, dim=-1)
-        generator = torch_generator(overview.seed, "hidden parts")
-        parts = hidden_parts(
-            unit_nd, cluster_n, labels_n, n_old=task.n_old, level=c.split_level, generator=generator
-        )  # fmt: skip
-        new_m, moved = torch.arange(task.n_old, task.n_clusters, device=features_nd.device), set[int]()
-        facts = []
-        for part in parts:
-            if len(new_m) < 2:
-                break
-            merge = cheapest_merge(unit_nd, cluster_n, new_m)
-            is_rest_n = (cluster_n == part.cluster).index_fill(0, part.image_m, False)
-            if split_gain(unit_nd, part.image_m, is_rest_n.nonzero().flatten()) < merge.cost:
-                continue
-            cluster_n[cluster_n == merge.freed] = merge.kept
-            cluster_n[part.image_m] = merge.freed
-            # What a part was given is not merged away again in the same search.
-            new_m = new_m[new_m != merge.freed]
-            moved |= {part.cluster, merge.kept, merge.freed}
-            counts = part.n_part, part.n_images, part.n_labelled_in_part, part.n_labelled
-            facts.append(KnownSplit(part.cluster, overview.epoch, *counts))
-        self.splits_s6 = torch.cat([self.splits_s6, self.splits_s6.new_tensor(facts).reshape(-1, 6)])
-        self.turn_to_means(
-            torch.tensor(sorted(moved), dtype=torch.int64, device=features_nd.device), unit_nd, cluster_n
-        )
-
-    def known_splits(self) -> list[KnownSplit]:
-        """Return which known clusters were split in training."""
-        return [KnownSplit(*map(int, row)) for row in self.splits_s6.tolist()]
-
-    def turn_to_means(self, cluster_m: Tensor, unit_nd: Tensor, cluster_n: Tensor) -> None:
-        """Turn some prototypes to the means of their images."""
-        size_k = cluster_n.bincount(minlength=self.task.n_clusters)
-        sum_kd = unit_nd.new_zeros(self.task.n_clusters, unit_nd.shape[1]).index_add_(0, cluster_n, unit_nd)
-        cluster_m = cluster_m[size_k[cluster_m] > 0]
-        for prototypes in (self.prototypes, self.teacher):
-            if prototypes is not None:
-                prototypes.turn(sum_kd[cluster_m], cluster_m)
+    def turn_to_means(self, moved: Moved, unit_nd: Tensor) -> None:
+        """Turn the prototypes, and expect as many predictions of each as it has images."""
+        super().turn_to_means(moved, unit_nd)
         if self.mean_k is not None:
-            self.mean_k[cluster_m] = (size_k[cluster_m] / len(cluster_n)).to(self.mean_k)
+            share_k = moved.cluster_n.bincount(minlength=len(self.mean_k)) / len(moved.cluster_n)
+            self.mean_k[moved.cluster_m] = share_k[moved.cluster_m].to(self.mean_k)
 
     def mean_entropy(self, logits_vbk: Tensor) -> Tensor:
         """Return how far the mean prediction, of this batch or of earlier ones, too, is from equal shares."""

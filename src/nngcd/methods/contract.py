@@ -63,6 +63,8 @@ class Overview(NamedTuple):
     """Epochs done."""
     seed: int
     """For what is random in this look; it depends on run and epoch only, so that a resumed run draws the same."""
+    plain_nd: Tensor | None = None
+    """The images as features that no label has touched, for methods that count labelled images (`split_epochs`)."""
 
 
 class KnownSplit(NamedTuple):
@@ -78,6 +80,8 @@ class KnownSplit(NamedTuple):
     n_labelled_in_part: int
     n_labelled: int
     """Labelled images of the category."""
+    p_value: float
+    """How likely so few labelled images were if the part belonged to the category."""
 
 
 class BaseMethod(nn.Module):

@@ -19,8 +19,9 @@ from nngcd.losses.cross_entropy import labelled_cross_entropy
 from nngcd.losses.distill import mean_entropy_gap, pseudo_label_cross_entropy
 from nngcd.losses.weighting import weighted
 from nngcd.methods.centres import place_prototypes
-from nngcd.methods.contract import BaseMethod, Batch, Moment, Overview, Task
+from nngcd.methods.contract import Batch, Moment, Overview, Task
 from nngcd.methods.gcd import ContrastConfig, ContrastHead, contrast_terms
+from nngcd.methods.splitting import SplittingMethod
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,19 +42,26 @@ class Config(ContrastConfig):
     """Momentum of the moving average at the last step."""
     prototype_start: Literal["random", "matched"] = "random"
     """Prototypes begin at random (paper), or at the centres of semi-supervised k-means after the first stage."""
+    split_epochs: int = 0
+    """After how many epochs of the second stage known clusters are searched for new categories that hide in them; 0 is
+    never (paper)."""
+    split_level: float = 0.2
+    """Share of the splits that may be wrong, in the mean: false discovery rate of the test of all known clusters."""
 
     def __post_init__(self) -> None:
         ContrastConfig.__post_init__(self)
         check_share_below_one(self, "contrastive_share")
         check_share(self, "teacher_momentum_start", "teacher_momentum_end")
         check_positive(self, "student_temperature", "teacher_temperature")
-        check_not_negative(self, "entropy_weight")
+        check_not_negative(self, "entropy_weight", "split_epochs")
+        check_share(self, "split_level")
 
 
-class Method(BaseMethod):
+class Method(SplittingMethod):
     """muGCD. The second view is the teacher's (weak), the first the student's (strong): `views.recipe`."""
 
     config: Config
+    teacher: Prototypes
     averages_tail = True
 
     def __init__(self, config: Config, task: Task) -> None:
@@ -62,19 +70,27 @@ class Method(BaseMethod):
         self.prototypes = Prototypes(task.n_features, task.n_clusters, generator=task.generator)
         self.teacher = Prototypes(task.n_features, task.n_clusters, generator=task.generator).requires_grad_(False)
         self.teacher.load_state_dict(self.prototypes.state_dict())
+        self.remember_splits()
+        self._first_taught = 0
 
     def stage(self, epoch: int, n_epochs: int) -> range:
         """Return the contrastive epochs, or those with a teacher: without one of these there is no classifier."""
         return two_stages(epoch, n_epochs, self.config.contrastive_share)
 
     def looks_before(self, epoch: int, n_epochs: int) -> bool:
-        """Whether prototypes are to be placed: once, when the contrastive stage is over."""
-        return self.config.prototype_start == "matched" and epoch == self.stage(n_epochs - 1, n_epochs).start
+        """Whether prototypes are to be placed, when the contrastive stage is over, or clusters to be searched."""
+        c, self._first_taught = self.config, self.stage(n_epochs - 1, n_epochs).start
+        if epoch == self._first_taught:
+            return c.prototype_start == "matched"
+        return epoch > self._first_taught and c.split_epochs > 0 and (epoch - self._first_taught) % c.split_epochs == 0
 
     def look(self, overview: Overview) -> None:
-        """Place the prototypes, the teacher's too, at the clusters."""
-        place_prototypes(self.prototypes, overview)
-        self.teacher.load_state_dict(self.prototypes.state_dict())
+        """Place the prototypes, the teacher's too, at the clusters, or free what hides in known ones."""
+        if overview.epoch > self._first_taught:
+            self.split_and_merge(overview)
+        else:
+            place_prototypes(self.prototypes, overview)
+            self.teacher.load_state_dict(self.prototypes.state_dict())
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the contrastive terms in the first stage; later what labels and teacher say of the strong view."""
