@@ -149,11 +149,13 @@ def test_without_known_categories_there_is_no_novelty(rng):
     assert judged.right_b.isfinite().all()
 
 
-def test_without_new_categories_the_least_clear_image_is_the_most_novel():
+def test_without_new_categories_the_least_clear_image_is_the_least_sure():
     scores = torch.tensor([[9.0, 0.0], [0.0, 9.0], [8.0, 1.0], [1.0, 0.5]])
     labels = np.array([0, 1, 0, -1])
     found = calibrate(scores, no_features(scores), labels, np.array([True, True, True, False]), n_old=2)
-    assert found.judge(scores, no_features(scores), n_old=2).novel_b.argmax() == 3
+    judged = found.judge(scores, no_features(scores), n_old=2)
+    assert judged.right_b.argmin() == 3
+    assert judged.novel_b.isfinite().all()
 
 
 def test_unsure_images_are_bounded_however_strange_they_are():

@@ -29,6 +29,8 @@ LEAST_FAMILIAR = 0.02
 N_KEPT = 200
 """Of more reference values than this, as many quantiles are kept."""
 ROWS_PER_BLOCK = 8192
+PRIOR_IMAGES = 2
+"""How many held-back images the usual evidence of other runs counts for."""
 MOST_PLAIN = 20_000
 """Of more images a random part is clustered by the plain k-means."""
 
@@ -74,6 +76,7 @@ def calibrate(  # noqa: PLR0913 (what a model says, of what, and what is known a
         familiar=float(np.quantile(scores_nk.max(-1).values.numpy(), LEAST_FAMILIAR)),
         surroundings=surroundings,
     )
+    plain = _with_usual_evidence(plain, scores_nk[held], features_nd[held], n_old)
     # In blocks: of all images at once, the scores would be there several times.
     columns = (torch.split(t, ROWS_PER_BLOCK) for t in (scores_nk, features_nd))
     judged = [plain.judge(scores_bk, features_bd, n_old=n_old) for scores_bk, features_bd in zip(*columns, strict=True)]
@@ -84,6 +87,20 @@ def calibrate(  # noqa: PLR0913 (what a model says, of what, and what is known a
         sureness=_kept(sure_n[is_held_back if len(held) else is_open]),
         sureness_of_all=_kept(sure_n[is_open]),
         unsure=unsure,
+    )
+
+
+def _with_usual_evidence(plain: Confidence, scores_mk: Tensor, features_md: Tensor, n_old: int) -> Confidence:
+    """Return the same with what speaks for held-back images on average: what is usual differs from run to run."""
+    is_known_m = scores_mk.argmax(-1) < n_old
+    if not is_known_m.any():
+        return plain
+    found = plain.known_evidence(scores_mk[is_known_m], features_md[is_known_m], n_old=n_old)
+    n = len(found.odds_b) + PRIOR_IMAGES
+    return dataclasses.replace(
+        plain,
+        usual_around=(float(found.around_b.sum()) + PRIOR_IMAGES * plain.usual_around) / n,
+        usual_odds=(float(found.odds_b.sum()) + PRIOR_IMAGES * plain.usual_odds) / n,
     )
 
 

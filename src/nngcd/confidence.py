@@ -32,9 +32,9 @@ UNSURE = 0.05
 MOST_UNSURE = 4
 """At most so many times the share asked for of the unlabelled images are unsure, however strange they are."""
 
-KNOWN_IS_RIGHT = (-2.49, 2.82, 0.4, 0.51)
+KNOWN_IS_RIGHT = (-2.49, 2.82, 0.4, 0.51, 0.0, 0.0)
 """Log odds that a row called known is right: a constant, and the weights of `KnownEvidence`."""
-KNOWN_IS_KNOWN = (-1.26, 2.78, 0.72, -0.01)
+KNOWN_IS_KNOWN = (-1.26, 2.78, 0.72, -0.01, 0.0, 0.0)
 """The same for being of some known category."""
 NEW_IS_RIGHT = (-0.33, 0.93, 0.31, -0.06)
 """Log odds that a row called new is of the class that most of its cluster is of: a constant, and the weights of
@@ -58,6 +58,10 @@ class KnownEvidence(NamedTuple):
     """Log odds of its category against all new ones."""
     margin_b: Tensor
     """Log odds of its category against the next best one."""
+    usual_around_b: Tensor
+    """What `around_b` is on average for held-back images, which are of known categories; the same for all rows."""
+    usual_odds_b: Tensor
+    """The same of `odds_b`."""
 
 
 class NewEvidence(NamedTuple):
@@ -91,6 +95,9 @@ class Confidence:
     """Labelled images that training did not know the labels of; 0 when nothing could be calibrated."""
     n_right: int = 0
     """How many of them were put into the category they were labelled with."""
+    usual_around: float = 0.0
+    usual_odds: float = 5.0
+    """What speaks for held-back images that are called known, on average: `KnownEvidence.around_b` and `odds_b`."""
     steadiness: tuple[float, ...] = ()
     """How far the images of each cluster stay together in a plain k-means: a share of their pairs."""
     sureness: tuple[float, ...] = ()
@@ -162,7 +169,8 @@ class Confidence:
         margin_b = (top.values[:, 0] - top.values[:, -1]) / self.temperature
         around_b = self.surroundings.evidence(features_bd, top.indices[:, 0])
         odds_b = self._odds(scores_bk, slice(n_old, None))
-        return KnownEvidence(around_b, odds_b, margin_b.clamp(max=MOST_ODDS))
+        usual = (torch.full_like(odds_b, value) for value in (self.usual_around, self.usual_odds))
+        return KnownEvidence(around_b, odds_b, margin_b.clamp(max=MOST_ODDS), *usual)
 
     def new_evidence(self, scores_bk: Tensor, *, n_old: int) -> NewEvidence:
         """Return what speaks for rows whose best category is a new one."""

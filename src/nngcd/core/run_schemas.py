@@ -248,6 +248,8 @@ class Confidence(Stored):
     temperature: Annotated[float, Field(gt=0)] = 1.0
     n_held_back: Count = 0
     n_right: Count = 0
+    usual_around: float = 0.0
+    usual_odds: float = 5.0
     steadiness: list[Share] = []
     sureness: list[Share] = []
     sureness_of_all: list[Share] = []
