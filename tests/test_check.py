@@ -27,7 +27,7 @@ def test_the_report_goes_beside_the_data_and_can_be_made_again(nngcd, image_fold
     assert "labelled                12  in 2 categories" in out
     assert "Next:  nngcd fit pictures/" in out
     assert sorted(path.name for path in (image_folder.parent / "pictures.check").iterdir()) == [
-        "duplicates.csv", "problems.csv", "summary.json"
+        "duplicates.csv", "near_copies.csv", "problems.csv", "summary.json"
     ]  # fmt: skip
     assert pd.read_csv("pictures.check/problems.csv").columns.tolist() == ["file_name", "code", "severity", "reason"]
 
