@@ -2,44 +2,15 @@
 
 from __future__ import annotations
 
-from io import BytesIO
-
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw, ImageEnhance
+from photographs import CHANGES, encoded, photograph
+from PIL import Image, ImageDraw
 
 from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.image_decoding import probe
 from nngcd.datasets.looks import look_vectors
 from nngcd.datasets.near_copies import EXACT_UP_TO, LARGEST, NONE, _grouped, copies_of_looks, near_copies
-
-
-def encoded(image, kind="JPEG", **options):
-    file = BytesIO()
-    image.save(file, kind, **options)
-    return file.getvalue()
-
-
-def photograph(rng, size=(480, 360)):
-    """Return blobs of several sizes: energy falls with frequency, as in photographs."""
-    layers = [Image.fromarray(rng.integers(0, 256, (n, n, 3), dtype=np.uint8)).resize(size, Image.Resampling.BICUBIC)
-              for n in (3, 6, 12, 48)]  # fmt: skip
-    mixed = (
-        sum(weight * np.asarray(layer, dtype=float) for weight, layer in zip((4, 3, 2, 1), layers, strict=True)) / 10
-    )
-    return Image.fromarray((128 + 1.6 * (mixed - 128)).clip(0, 255).astype(np.uint8))
-
-
-CHANGES = {
-    "saved again": lambda image: encoded(image, quality=40),
-    "as PNG": lambda image: encoded(image, "PNG", compress_level=1),
-    "half": lambda image: encoded(image.resize((240, 180))),
-    "small": lambda image: encoded(image.resize((64, 48))),
-    "cropped": lambda image: encoded(image.crop((8, 5, 472, 352))),
-    "brighter": lambda image: encoded(ImageEnhance.Brightness(image).enhance(1.25)),
-    "darker": lambda image: encoded(ImageEnhance.Brightness(image).enhance(0.6)),
-    "turned a little": lambda image: encoded(image.rotate(1, translate=(3, -2)).crop((10, 10, 470, 350))),
-}
 
 
 @pytest.fixture
