@@ -41,10 +41,12 @@ def hold_back(split: Split, *, share: float = SHARE, seed: int = 0) -> NDArray[n
         return is_held
     near = near_copies(split)
     bunch_of = _bunches(split, near)
+    # Where a near-identical image has another label, neither label can measure anything.
+    may_be_held = ~_is_contradicted(split, near)
     for number in np.flatnonzero(sizes >= FEWEST):
-        is_held[_drawn(np.flatnonzero(split.labels == number), bunch_of, share=share, seed=seed)] = True
-    # Its near-identical image is in training under another name: neither label can measure anything.
-    return is_held & ~_is_contradicted(split, near)
+        members = np.flatnonzero((split.labels == number) & may_be_held)
+        is_held[_drawn(members, bunch_of, share=share, seed=seed)] = True
+    return is_held
 
 
 def without_labels(split: Split, is_held: NDArray[np.bool_]) -> Split:
@@ -84,7 +86,7 @@ def _drawn(members: NDArray[np.int64], bunch_of: dict[int, str], *, share: float
     for name in order[:-1]:
         if len(drawn) + len(bunches[name]) <= wanted:
             drawn += bunches[name]
-    smallest = min((bunches[name] for name in order), key=len)
+    smallest = min((bunches[name] for name in order), key=len, default=[])
     return drawn or (smallest if len(smallest) <= LARGEST_BUNCH * len(members) else [])
 
 

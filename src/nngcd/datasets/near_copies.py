@@ -27,7 +27,7 @@ LARGEST = 30
 """Larger groups are a kind of image, such as products on white, rather than copies of one."""
 FEWEST_FEATURES = 16
 """With fewer numbers per image, different ones are close by chance."""
-EXACT_UP_TO = 10_000
+EXACT_UP_TO = 4000
 N_CELLS_EACH, N_LINKS_EACH = 3, 64
 
 
