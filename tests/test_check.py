@@ -9,12 +9,14 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from photographs import burst_folder
 from PIL import Image
 
 from nngcd import ImageTable
 from nngcd.core.errors import ConfigError, DataError, NngcdWarning
 from nngcd.datasets.check_words import _duration
 from nngcd.datasets.checking import check_data
+from nngcd.datasets.near_copies import NONE, near_copies
 from nngcd.datasets.reading import Config
 
 
@@ -27,7 +29,7 @@ def test_the_report_goes_beside_the_data_and_can_be_made_again(nngcd, image_fold
     assert "labelled                12  in 2 categories" in out
     assert "Next:  nngcd fit pictures/" in out
     assert sorted(path.name for path in (image_folder.parent / "pictures.check").iterdir()) == [
-        "duplicates.csv", "problems.csv", "summary.json"
+        "duplicates.csv", "near_copies.csv", "problems.csv", "summary.json"
     ]  # fmt: skip
     assert pd.read_csv("pictures.check/problems.csv").columns.tolist() == ["file_name", "code", "severity", "reason"]
 
@@ -238,3 +240,37 @@ def test_a_name_of_5000_letters_is_refused_in_words(nngcd, command):
     assert code == 2
     assert "too long" in err
     assert len(err) < 300
+
+
+def test_near_identical_images_are_told_of(nngcd, tmp_path, rng, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    root = burst_folder(tmp_path / "bursts", rng, n_categories=2, n_bursts=3)
+    (root / "category 0" / "1-0.jpg").rename(root / "category 1" / "wrong.jpg")
+    (root / "category 0" / "0-0.jpg").rename(root / "_unlabelled" / "missed.jpg")
+    code, out, err = nngcd("check", "bursts", "--no-times")
+    assert code == 0, err
+    assert "D32  30 near-identical images in 6 groups (bursts, or one picture saved again), largest 5" in out
+    assert "D32  1 group of near-identical images with different labels, first 'category 0/1-1.jpg'" in out
+    assert "D32  1 group of near-identical images only partly labelled, first '_unlabelled/missed.jpg'" in out
+    assert "bursts.check/near_copies.csv" in out
+    table = pd.read_csv("bursts.check/near_copies.csv")
+    assert table.columns.tolist() == ["group", "n_images", "n_labelled", "labels", "file_names"]
+    assert table["n_images"].tolist() == [5] * 6
+    assert sorted(table["n_labelled"]) == [4, 5, 5, 5, 5, 5]
+    assert "category 0 | category 1" in table["labels"].tolist()
+    problems = pd.read_csv("bursts.check/problems.csv")
+    assert (problems["code"] == "D32").sum() == 30 + 5 + 5
+    # A fit sees the same groups.
+    report = check_data("bursts")
+    near = near_copies(report.split)
+    assert (near != NONE).sum() == 30
+    assert [len(set(near[report.split.table["file_name"].isin(files.split(" | "))])) for files in
+            report.near_copies["file_names"]] == [1] * 6  # fmt: skip
+
+
+def test_nearly_equal_rows_of_features_are_told_of(rng):
+    features = rng.normal(size=(30, 32))
+    twice = np.concatenate([features, features[:2] + 1e-4])
+    report = ImageTable.from_arrays(twice, ["a"] * 10 + [""] * 20 + ["a", "b"]).check()
+    assert report.near_copies["file_names"].tolist() == ["row-000000 | row-000030", "row-000001 | row-000031"]
+    assert [finding.severity for finding in report.findings if finding.code == "D32"] == ["warning", "note"]

@@ -5,9 +5,12 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
+from photographs import burst_folder
 
+from nngcd.datasets import open_dataset
 from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.holding_back import hold_back, n_unchecked, why_nothing, without_labels
+from nngcd.datasets.near_copies import NONE
 
 SIZES = {"many": 23, "ten": 10, "five": 5, "four": 4, "one": 1}
 
@@ -81,3 +84,44 @@ def test_why_nothing_is_held_back(split):
     assert why_nothing(from_arrays(np.ones((2, 3))), share=0.2) == "there are no labels"
     assert why_nothing(split, share=0.0) == "all labels were used for training"
     assert "no category has 5" in why_nothing(split, share=0.2)
+
+
+def accuracy_of_the_nearest(split, is_held):
+    """Return how many held-back images have the label of the nearest labelled one that training knows."""
+    pixels = np.stack([np.asarray(split.images.open(i).resize((16, 16)), float).ravel() for i in range(len(split))])
+    known = np.flatnonzero(split.is_labelled & ~is_held)
+    held = np.flatnonzero(is_held)
+    nearest = known[((pixels[held, None] - pixels[known]) ** 2).sum(-1).argmin(1)]
+    return (split.labels[nearest] == split.labels[held]).mean()
+
+
+def test_bursts_on_both_sides_no_longer_inflate_the_accuracy(tmp_path, rng, monkeypatch):
+    split = open_dataset(str(burst_folder(tmp_path / "bursts", rng)))[0]
+    is_held = hold_back(split)
+    # 300 labels, 50 held back: one burst of each category, none of it known to training. A guess is right in 10 %.
+    assert set(counts(split, is_held).values()) == {5}
+    assert accuracy_of_the_nearest(split, is_held) < 0.3
+    monkeypatch.setattr("nngcd.datasets.holding_back.near_copies", lambda split: np.full(len(split), NONE))
+    assert accuracy_of_the_nearest(split, hold_back(split)) > 0.95
+
+
+def test_near_identical_images_join_groups_and_contradicting_ones_are_not_held_back(rng, monkeypatch):
+    labels = np.array(["a"] * 20 + ["b"] * 20, dtype=object)
+    split = from_arrays(rng.normal(size=(40, 16)), labels)
+    group = pd.Series([f"place {i // 2}" for i in range(40)], dtype="string")
+    split = dataclasses.replace(split, table=split.table.assign(group=group))
+    near = np.full(40, NONE)
+    near[1:3] = 0  # two places
+    near[[10, 30]] = 1  # two labels
+    monkeypatch.setattr("nngcd.datasets.holding_back.near_copies", lambda split: near)
+    for seed in range(8):
+        is_held = hold_back(split, seed=seed)
+        assert len(set(is_held[:4])) == 1
+        assert not is_held[[10, 30]].any()
+
+
+def test_where_every_bunch_is_too_large_the_smallest_is_held_back(rng):
+    split = from_arrays(rng.normal(size=(21, 3)), np.array(["a"] * 9 + ["b"] * 10 + [""] * 2, dtype=object))
+    group = pd.Series([f"burst {i // 3}" if i < 9 else f"half {i // 14}" for i in range(21)], dtype="string")
+    split = dataclasses.replace(split, table=split.table.assign(group=group))
+    assert counts(split, hold_back(split)) == {"a": 3, "b": 0}

@@ -15,7 +15,9 @@ from nngcd.cli.reading_options import as_typed, takes_reading
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.files import check_outside
 
-OUT_HELP = "Folder for summary.json, problems.csv and duplicates.csv. (default: DATA.check beside DATA)"
+OUT_HELP = (
+    "Folder for summary.json, problems.csv, duplicates.csv and near_copies.csv. (default: DATA.check beside DATA)"
+)
 TIMES_HELP = "Measure how long a fit would take (some seconds)."
 
 
@@ -59,7 +61,11 @@ def check(  # noqa: PLR0913 (one parameter per flag)
         say(str(report))
     report.write(folder)
     if not json:
-        tables = {"problems.csv": report.problems, "duplicates.csv": report.duplicates}
+        tables = {
+            "problems.csv": report.problems,
+            "duplicates.csv": report.duplicates,
+            "near_copies.csv": report.near_copies,
+        }
         if named := [str(folder / name) for name, table in tables.items() if len(table)]:
             say(f"Every file by name:  {', '.join(named)}")
     if not report.is_ready or (strict and report.has_problems):

@@ -18,10 +18,13 @@ from nngcd.datasets import changed, folder, locate, manifest, open_dataset
 from nngcd.datasets.check_words import report_words
 from nngcd.datasets.file_findings import about_files
 from nngcd.datasets.findings import Finding, Seen
+from nngcd.datasets.holding_back import content_of
 from nngcd.datasets.image_files import FileCheck, Progress, check_files
 from nngcd.datasets.label_findings import about_labels, about_sizes
 from nngcd.datasets.labels import NOTHING_TO_SORT, find_contradictions, unclear_names
 from nngcd.datasets.listed import Listed, read, settled_names
+from nngcd.datasets.near_copies import copies_of_looks, near_copies
+from nngcd.datasets.near_findings import NEAR_COLUMNS, about_near, near_table
 from nngcd.datasets.reading import Config
 from nngcd.datasets.split import Problem, Split
 
@@ -41,6 +44,7 @@ class Report:
         category_sizes: the number of labelled images of each known category.
         findings: what is odd, what stops a fit first.
         duplicates: one row per file whose exact content occurs more than once.
+        near_copies: one row per group of near-identical images.
         refusal: why a fit would refuse the data; None when it would take them.
         split: what a fit would get, None when it would refuse.
         seconds: estimated seconds of a fit by effort, where that was asked for.
@@ -54,6 +58,7 @@ class Report:
     category_sizes: dict[str, int]
     findings: tuple[Finding, ...] = ()
     duplicates: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(COPY_COLUMNS)), repr=False)
+    near_copies: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(NEAR_COLUMNS)), repr=False)
     refusal: str | None = None
     split: Split | None = field(default=None, repr=False)
     seconds: dict[str, float] | None = None
@@ -106,6 +111,7 @@ class Report:
             "categories": self.category_sizes,
             "n_duplicate_groups": int(self.duplicates["group"].nunique()),
             "n_conflicting_groups": int(self.duplicates.groupby("group")["has_conflict"].any().sum()),
+            "n_near_identical_groups": len(self.near_copies),
             "findings": [
                 {"code": f.code, "severity": f.severity, "what": f.what, "effect": f.effect, "flags": f.flags,
                  "n_files": len(f.files)} for f in self.findings
@@ -115,9 +121,10 @@ class Report:
         }  # fmt: skip
 
     def write(self, out: Path) -> None:
-        """Write summary.json, problems.csv and duplicates.csv into a folder, each whole or not at all."""
+        """Write summary.json, problems.csv, duplicates.csv and near_copies.csv, each whole or not at all."""
         write_table(out / "problems.csv", self.problems)
         write_table(out / "duplicates.csv", self.duplicates)
+        write_table(out / "near_copies.csv", self.near_copies)
         write_json(out / "summary.json", self.to_json())
 
 
@@ -144,7 +151,9 @@ def check_data(
 def check_listed(listed: Listed, reading: Config, checks: tuple[FileCheck, ...], *, data: str) -> Report:
     """Return the report on what a folder or table lists, of which every file has been looked at."""
     seen = Seen(listed, reading, checks, _names(listed, reading))
-    findings = sorted([*about_files(seen), *about_labels(seen)], key=lambda finding: _ORDER.index(finding.severity))
+    near = _near(seen)
+    found = [*about_files(seen), *about_labels(seen), *about_near(near)]
+    findings = sorted(found, key=lambda finding: _ORDER.index(finding.severity))
     split, refusal = None, next((f"{f.code}: {f.what}: {f.effect}." for f in findings if f.severity == "stop"), None)
     try:
         with warnings.catch_warnings():
@@ -159,6 +168,7 @@ def check_listed(listed: Listed, reading: Config, checks: tuple[FileCheck, ...],
         category_sizes=_sizes(seen),
         findings=tuple(findings),
         duplicates=_duplicates(seen),
+        near_copies=near,
         refusal=refusal,
         split=split if refusal is None else None,
     )
@@ -176,6 +186,12 @@ def _sizes(seen: Seen) -> dict[str, int]:
     rows = list(seen.readable)
     names, _ = find_contradictions([row[1] for row in rows], [row[0] for row in rows], [row[2] for row in rows])
     return dict(sorted(Counter(name for name in names if name is not None).items()))
+
+
+def _near(seen: Seen) -> pd.DataFrame:
+    rows = list(seen.readable)
+    near = copies_of_looks([facts.look for _, _, _, facts in rows])
+    return near_table(near, [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
 
 
 def _duplicates(seen: Seen) -> pd.DataFrame:
@@ -201,10 +217,20 @@ def check_split(split: Split, data: str) -> Report:
         )
         for code, problems in by_code.items()
     )  # fmt: skip
-    findings = sorted([*left_out, *about_sizes(sizes)], key=lambda finding: _ORDER.index(finding.severity))
+    near = _near_in(split, [str(name) or None for name in names])
+    findings = sorted([*left_out, *about_sizes(sizes), *about_near(near)], key=lambda one: _ORDER.index(one.severity))
     is_labelled = split.n_labelled == len(split)
     refusal = f"D06: all {len(split):,} images are labelled; {NOTHING_TO_SORT}" if is_labelled else None
     return Report(
         data=data, n_files=len(split) + len(split.problems), n_images=len(split),
         category_sizes=dict(sorted(sizes.items())), findings=tuple(findings), refusal=refusal, split=split,
+        near_copies=near,
     )  # fmt: skip
+
+
+def _near_in(split: Split, names: list[str | None]) -> pd.DataFrame:
+    """Return the groups of arrays; a benchmark holds nothing back, so its groups change nothing."""
+    if split.n_classes is not None:
+        return pd.DataFrame(columns=list(NEAR_COLUMNS))
+    contents = [content_of(split, row) for row in range(len(split))]
+    return near_table(near_copies(split), split.table["file_name"].tolist(), names, contents)

@@ -10,6 +10,7 @@ from PIL import Image
 
 from nngcd.core.errors import DataError
 from nngcd.datasets.image_decoding import to_rgb
+from nngcd.datasets.looks import look_of
 
 
 class ImageArrays:
@@ -39,3 +40,7 @@ class ImageArrays:
         """Return the sha256 of the shape and the pixels of one image."""
         image = np.ascontiguousarray(self._array[index])
         return hashlib.sha256(repr(image.shape).encode() + image.tobytes()).hexdigest()
+
+    def look(self, index: int) -> bytes:
+        """Return the look of one image."""
+        return look_of(self.open(index))

@@ -6,11 +6,13 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 
 import numpy as np
 from PIL import Image, ImageCms, ImageOps, UnidentifiedImageError
+
+from nngcd.datasets.looks import SIDE, look_of
 
 # Pillow knows far more formats, but some of them start other programs (EPS runs Ghostscript) and none is a photograph.
 FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "WEBP", "GIF", "PPM")
@@ -54,6 +56,8 @@ class Facts:
     """Animated, or of several pages."""
     is_blank: bool
     """Of one colour only."""
+    look: bytes = field(default=b"", repr=False)
+    """The colours of its cells, see `looks.py`."""
 
 
 class UnreadableError(Exception):
@@ -79,13 +83,17 @@ def probe(data: bytes, decoding: Decoding = DEFAULT) -> Facts:
     """
     with _opened(data, decoding) as image:
         name, (width, height), mode = image.format or "", image.size, image.mode
-        image.draft("L", (1, 1))
+        # Four pixels a cell are enough for the look of a small JPEG; a large one is decoded at an eighth in any case.
+        drafted = image.draft(None, (4 * SIDE, 4 * SIDE))
         image.load()
         is_plain = image.mode in ("RGB", "L") and not image.has_transparency_data
-        is_blank = _is_blank(image if is_plain else to_rgb(image, decoding.grey_range))
+        is_rotated, has_frames = _is_rotated(image), _has_frames(image)
+        box = drafted[1] if drafted and not is_rotated else None
+        shown = image if is_plain and not is_rotated else to_rgb(image, decoding.grey_range)
+        is_blank = _is_blank(shown)
         if is_blank and image.size != (width, height):
             is_blank = _is_blank(decode_rgb(data, decoding))
-        return Facts(name, width, height, mode, _is_rotated(image), _has_frames(image), is_blank)
+        return Facts(name, width, height, mode, is_rotated, has_frames, is_blank, look_of(shown, box))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from PIL import Image
 from nngcd.core.cores import n_cores
 from nngcd.core.errors import DataError
 from nngcd.datasets.image_decoding import DEFAULT, Decoding, Facts, UnreadableError, decode_rgb, probe
+from nngcd.datasets.looks import look_of
 from nngcd.datasets.split import Problem
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".ppm", ".pgm", ".pbm")
@@ -98,12 +99,14 @@ class ImageFiles:
         content_hashes: the hash of each file where it is known already; only this content is opened. Otherwise files
             are read again to hash them.
         decoding: what the user says about decoding.
+        looks: the look of each image where it is known already; otherwise files are read again.
     """
 
     root: Path
     file_names: tuple[str, ...]
     content_hashes: tuple[str, ...] | None = None
     decoding: Decoding = DEFAULT
+    looks: tuple[bytes, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.file_names)
@@ -124,6 +127,10 @@ class ImageFiles:
             return hashlib.sha256(read_image_file(path, self.decoding)).hexdigest() + suffix
         except UnreadableError as error:
             raise DataError(f"D20: cannot read image '{path}': {error}.") from error
+
+    def look(self, index: int) -> bytes:
+        """Return the look of one image."""
+        return look_of(self.open(index)) if self.looks is None else self.looks[index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +204,8 @@ def readable_of(
     problems = tuple(Problem(name, check.code, check.reason) for name, check in named if check.reason is not None)
     refuse_if_many(problems, n_files=len(file_names), allow_bad=allow_bad, flag=flag)
     hashes = tuple(checks[index].content_hash for index in kept)
-    images = ImageFiles(root, tuple(file_names[index] for index in kept), hashes, decoding)
+    looks = tuple(facts.look for index in kept if (facts := checks[index].facts) is not None)
+    images = ImageFiles(root, tuple(file_names[index] for index in kept), hashes, decoding, looks)
     return Readable(images, hashes, kept, problems)
 
 

@@ -33,6 +33,10 @@ class SomeImages:
         """Return the hash of one image's content."""
         return self.images.fingerprint(int(self.rows[index]))
 
+    def look(self, index: int) -> bytes:
+        """Return the look of one image."""
+        return self.images.look(int(self.rows[index]))
+
 
 def some_of(split: Split, truth: Truth | None, n_images: int) -> tuple[Split, Truth | None]:
     """Return about `n_images` of the images: a labelled one of each old class, and a random choice of the others.

@@ -36,6 +36,10 @@ class Images(Protocol):
         """Return a hash of the content of one image."""
         ...
 
+    def look(self, index: int) -> bytes:
+        """Return what near-identical images have in common, see `looks.py`."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
