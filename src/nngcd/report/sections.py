@@ -14,6 +14,7 @@ from nngcd.core.config import flatten
 from nngcd.report.charts import k_chart, legend, loss_chart, loss_lines
 from nngcd.report.findings import Findings
 from nngcd.report.matrix import Matrix
+from nngcd.report.splits import split_list
 
 MOST_PROBLEMS = 200
 """Problems listed on the page; problems.csv has all."""
@@ -65,7 +66,8 @@ def found(findings: Findings) -> str:
         f'<div class="tile {kind}"><dd>{int(value):,}</dd><dt>{name}</dt></div>' for name, value, kind in tiles
     )
     numbers = f'{_bar(counts)}<dl class="tiles">{boxes}</dl>'
-    return f'<p class="lead">{" ".join(lead)}</p>{numbers}{_held_back(findings)}{_accuracy(findings)}'
+    right = f"{_held_back(findings)}{_accuracy(findings)}{split_list(findings.summary)}"
+    return f'<p class="lead">{" ".join(lead)}</p>{numbers}{right}'
 
 
 def _bar(counts: Mapping[str, int]) -> str:
