@@ -9,6 +9,8 @@ MOST_GROUPS = 5
 """Known categories that may hide another one and get a sentence of their own."""
 RIGHT = {"known": "right", "new": "of the main class of their category"}
 """What being right means for a row that is called known or new."""
+SUSPICIOUS_SHARE = 0.5
+"""Of the known categories: more that were split say something about the labels."""
 
 
 def expected_words(summary: Mapping[str, Any], kind: str) -> str | None:
@@ -41,4 +43,27 @@ def hidden_words(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     if len(groups) > MOST_GROUPS:
         n_more = len(groups) - MOST_GROUPS
         lines.append(f"{n_more} more may hide another category: see the column may_hide in categories.csv.")
+    return lines
+
+
+def split_words(summary: Mapping[str, Any], *, most: int | None = None) -> list[str]:
+    """Return the sentences, at most so many of them, and what follows from them all."""
+    splits: dict[str, list[dict[str, Any]]] = {}
+    for found in summary.get("known_splits", []):
+        splits.setdefault(found["category"], []).append(found)
+    lines = []
+    for category, found in list(splits.items())[:most]:
+        last, epochs = found[-1], " and ".join(str(one["epoch"]) for one in found)
+        n_within = last["n_labelled_in_part"] or "none"
+        lines.append(
+            f"'{category}' was split after epoch {epochs}: {last['n_part']} of its {last['n_images']} images formed a "
+            f"group with {n_within} of the {last['n_labelled']} labelled images used in training."
+        )
+    if len(splits) > len(lines):
+        lines.append(f"{len(splits) - len(lines)} more known categories were split; summary.json lists them.")
+    if len(splits) > SUSPICIOUS_SHARE * summary.get("n_known_categories", 2 * len(splits)):
+        lines.append(
+            "Careful: most known categories were split, so labelled and unlabelled images may differ in kind. If the "
+            "labelled ones were not chosen at random, switch this off: --set loss.split_epochs=0."
+        )
     return lines

@@ -6,12 +6,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from nngcd.cli.words import split_words
 from nngcd.core.errors import ConfigError
 from nngcd.core.seeds import torch_generator
 from nngcd.datasets.arrays import from_arrays
 from nngcd.methods import nngcd, simgcd
-from nngcd.methods.contract import KnownSplit, Overview, Task
+from nngcd.methods.contract import Overview, Task
 from nngcd.pipeline import fit
 from nngcd.settings import resolve
 
@@ -121,17 +120,3 @@ def test_a_run_that_resumes_between_two_searches_ends_as_an_unbroken_one(swallow
     resumed = fit(split, settings, run=run)
     assert torch.equal(resumed.scores_nk, unbroken.scores_nk)
     assert resumed.model.method.known_splits() == unbroken.model.method.known_splits() != []
-
-
-def test_a_split_is_told_in_a_sentence():
-    found = {"category": "oak", **KnownSplit(0, 5, 51, 102, 0, 26, 1e-6)._asdict()}
-    assert split_words({"known_splits": [found | {"epoch": 3}, found]}) == [
-        "'oak' was split after epoch 3 and 5: 51 of its 102 images formed a group with none of the 26 labelled images "
-        "used in training."
-    ]
-    many = [found | {"category": f"oak {i}"} for i in range(7)]
-    assert split_words({"known_splits": many})[-1] == "2 more known categories were split; summary.json lists them."
-    assert split_words({}) == []
-    assert (
-        "labelled and unlabelled images may differ" in split_words({"known_splits": many, "n_known_categories": 12})[-1]
-    )

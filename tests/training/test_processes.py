@@ -41,9 +41,9 @@ from nngcd.training.learner import Learner
 from nngcd.training.resting import RestingFirst
 from nngcd.training.sources import BankViews
 
-module = {"nngcd": nngcd, "mugcd": mugcd, "resting": nngcd}[sys.argv[1]]
+module = {"nngcd": nngcd, "mugcd": mugcd, "resting": nngcd, "splitting": nngcd}[sys.argv[1]]
 resting_epochs = 3 if sys.argv[1] == "resting" else 0
-fabric = launch(choose_device("cpu"), "32-true", has_stages=sys.argv[1] != "nngcd")
+fabric = launch(choose_device("cpu"), "32-true", has_stages=sys.argv[1] in ("mugcd", "resting"))
 rng = torch_generator(0, "blobs")
 class_n = torch.arange(244) % 6
 x = 3 * torch.randn(6, 16, generator=rng)[class_n] + torch.randn(244, 16, generator=rng)
@@ -55,7 +55,8 @@ for parameter in tail.parameters():
         parameter.copy_(torch.randn(parameter.shape, generator=rng) / 4)
 init = torch_generator(0, "init")
 task = Task(n_features=16, n_clusters=6, n_old=3, generator=init, sparse_weights=(tail[0].weight,))
-method = module.Method(module.Config(n_hidden=24, n_projection=8), task)
+splitting = {"split_epochs": 1, "split_level": 1.0} if sys.argv[1] == "splitting" else {}
+method = module.Method(module.Config(n_hidden=24, n_projection=8, **splitting), task)
 if resting_epochs:
     tail.append(Adapter(16))
 learner = Learner(tail, method, resting_epochs=resting_epochs)
@@ -80,7 +81,8 @@ last = overview(5)
 assigned = method.assign(last.features_nd).argmax(-1).tolist()
 centres = semi_supervised_centres(last, 6).tolist()
 if processes.is_first():
-    print(json.dumps({"losses": losses, "assigned": assigned, "centres": centres}))
+    splits = method.known_splits()
+    print(json.dumps({"losses": losses, "assigned": assigned, "centres": centres, "splits": splits}))
 """
 
 
@@ -90,7 +92,7 @@ def environment():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["nngcd", "mugcd", "resting"])
+@pytest.mark.parametrize("method", ["nngcd", "mugcd", "resting", "splitting"])
 def test_two_processes_train_as_one_does(tmp_path, method):
     script = tmp_path / "steps.py"
     script.write_text(STEPS, encoding="utf-8")
@@ -108,6 +110,8 @@ def test_two_processes_train_as_one_does(tmp_path, method):
         assert theirs == pytest.approx(ours, abs=1e-5)
     assert abs(one["losses"][-1]["loss"] - one["losses"][0]["loss"]) > 0.01  # it has learnt something
     assert two["assigned"] == one["assigned"]
+    assert two["splits"] == one["splits"]
+    assert bool(one["splits"]) == (method == "splitting")
     for ours, theirs in zip(one["centres"], two["centres"], strict=True):
         assert theirs == pytest.approx(ours, abs=1e-5)
 

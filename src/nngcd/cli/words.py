@@ -7,10 +7,12 @@ from typing import Any
 from nngcd.core.components import find_component
 from nngcd.core.config import field_docs
 from nngcd.datasets.findings import count
-from nngcd.telling import RIGHT, expected_words, hidden_words
+from nngcd.telling import RIGHT, expected_words, hidden_words, split_words
 from nngcd.telling import held_back_words as held_back_sentence
 
 Summary = dict[str, Any]
+SHOWN_SPLITS = 5
+"""Known categories whose splits are told at the end of a run."""
 
 
 def found_words(summary: Summary) -> list[str]:
@@ -38,7 +40,7 @@ def found_words(summary: Summary) -> list[str]:
         lines.append(f"  {new:>6}  are new")
     if summary.get("n_unsure"):
         lines.append(f"  {summary['n_unsure']:>6}  unsure ({summary['n_unsure'] / n:.0%}; change with --unsure)")
-    lines += [*split_words(summary), *hidden_words(summary.get("hidden_groups", []))]
+    lines += [*split_words(summary, most=SHOWN_SPLITS), *hidden_words(summary.get("hidden_groups", []))]
     if summary["n_unreadable"]:
         lines.append(f"  {count(summary['n_unreadable'], 'file')} could not be used; problems.csv says why")
     if has_collapsed(summary):
@@ -47,35 +49,6 @@ def found_words(summary: Summary) -> list[str]:
         advice = "Try a larger --k, or --set loss.entropy_weight=4." if spreads else "Try another --k."
         share = f"{summary['largest_share']:.0%} of them, unsure ones included,"
         lines.append(f"Careful (T04): {share} fell into one category. {advice}")
-    return lines
-
-
-SHOWN_SPLITS = 5
-"""Known categories whose splits are told at the end of a run."""
-SUSPICIOUS_SHARE = 0.5
-"""Of the known categories: more that were split say something about the labels."""
-
-
-def split_words(summary: Summary) -> list[str]:
-    """Return which known categories were split in training, and why; the first few of them."""
-    splits: dict[str, list[dict[str, Any]]] = {}
-    for found in summary.get("known_splits", []):
-        splits.setdefault(found["category"], []).append(found)
-    lines = []
-    for category, found in list(splits.items())[:SHOWN_SPLITS]:
-        last, epochs = found[-1], " and ".join(str(one["epoch"]) for one in found)
-        n_within = last["n_labelled_in_part"] or "none"
-        lines.append(
-            f"'{category}' was split after epoch {epochs}: {last['n_part']} of its {last['n_images']} images formed a "
-            f"group with {n_within} of the {last['n_labelled']} labelled images used in training."
-        )
-    if len(splits) > SHOWN_SPLITS:
-        lines.append(f"{len(splits) - SHOWN_SPLITS} more known categories were split; summary.json lists them.")
-    if len(splits) > SUSPICIOUS_SHARE * summary.get("n_known_categories", 2 * len(splits)):
-        lines.append(
-            "Careful: most known categories were split, so labelled and unlabelled images may differ in kind. If the "
-            "labelled ones were not chosen at random, switch this off: --set loss.split_epochs=0."
-        )
     return lines
 
 

@@ -14,7 +14,7 @@ from nngcd.core.config import flatten
 from nngcd.report.charts import k_chart, legend, loss_chart, loss_lines
 from nngcd.report.findings import Findings
 from nngcd.report.matrix import Matrix
-from nngcd.telling import expected_words, held_back_words, hidden_words
+from nngcd.report.trust import expected, split_list
 
 MOST_PROBLEMS = 200
 """Problems listed on the page; problems.csv has all."""
@@ -66,7 +66,8 @@ def found(findings: Findings) -> str:
         f'<div class="tile {kind}"><dd>{int(value):,}</dd><dt>{name}</dt></div>' for name, value, kind in tiles
     )
     numbers = f'{_bar(counts)}<dl class="tiles">{boxes}</dl>'
-    return f'<p class="lead">{" ".join(lead)}</p>{numbers}{_expected(findings)}{_accuracy(findings)}'
+    right = f"{expected(findings)}{_accuracy(findings)}{split_list(findings.summary)}"
+    return f'<p class="lead">{" ".join(lead)}</p>{numbers}{right}'
 
 
 def _bar(counts: Mapping[str, int]) -> str:
@@ -79,20 +80,6 @@ def _bar(counts: Mapping[str, int]) -> str:
     words = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     head = '<svg class="bar" viewBox="0 0 100 3" preserveAspectRatio="none" role="img"'
     return f'{head} aria-label="Unlabelled images: {words}">{"".join(parts)}</svg>' if total else ""
-
-
-def _expected(findings: Findings) -> str:
-    """Return how right the rows are expected to be, what held-back labels say, and which categories to look at."""
-    summary, facts, parts = findings.summary, findings.summary.get("held_back"), []
-    for kind in ("known", "new"):
-        if words := expected_words(summary, kind):
-            n = summary["expected_right"][kind]["n"]
-            parts.append(f"<p>{n:,} {'image looks' if n == 1 else 'images look'} {kind}; {words}.</p>")
-    if facts:
-        parts.append(f"<p>{held_back_words(facts)}</p>")
-    if hidden := "".join(f"<li>{escape(line)}</li>" for line in hidden_words(summary.get("hidden_groups") or [])):
-        parts.append(f"<p>Look at these known categories first:</p><ul>{hidden}</ul>")
-    return "".join(parts)
 
 
 def _accuracy(findings: Findings) -> str:

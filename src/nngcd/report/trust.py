@@ -1,0 +1,30 @@
+"""How far to trust a run, as HTML: what is expected to be right, what may be hidden, and what was split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from nngcd.report.findings import Findings
+from nngcd.telling import expected_words, held_back_words, hidden_words, split_words
+
+
+def expected(findings: Findings) -> str:
+    """Return how right the rows are expected to be, what held-back labels say, and which categories to look at."""
+    summary, facts, parts = findings.summary, findings.summary.get("held_back"), []
+    for kind in ("known", "new"):
+        if words := expected_words(summary, kind):
+            n = summary["expected_right"][kind]["n"]
+            parts.append(f"<p>{n:,} {'image looks' if n == 1 else 'images look'} {kind}; {words}.</p>")
+    if facts:
+        parts.append(f"<p>{held_back_words(facts)}</p>")
+    if hidden := "".join(f"<li>{escape(line)}</li>" for line in hidden_words(summary.get("hidden_groups") or [])):
+        parts.append(f"<p>Look at these known categories first:</p><ul>{hidden}</ul>")
+    return "".join(parts)
+
+
+def split_list(summary: Mapping[str, Any]) -> str:
+    """Return the splits of training, to be opened by whoever wants to know; nothing where nothing was split."""
+    items = "".join(f"<li>{escape(line)}</li>" for line in split_words(summary))
+    return f"<details><summary>Known categories that were split</summary><ul>{items}</ul></details>" if items else ""
