@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nngcd.backbones.backbone import Backbone
+from nngcd.backbones.engines import choose_engine
 from nngcd.backbones.sizes import cells_of_sizes
 from nngcd.choosing_k import given_k
 from nngcd.core import processes
@@ -99,6 +100,8 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
     backbone = build_backbone(blueprint, weights=weights, start=started, seed=settings.seed)
     backbone = move(backbone, fabric.device, precision)
     plan = _plan(split, settings.views, backbone, only_centre=only_centre or not method.trains)
+    # After the plan, which passes a single image: compiling waits until features are really computed.
+    choose_engine(settings.engine, backbone, n_images=len(split))
     if min(settings.training.batch_size, len(split)) < processes.count():
         reason = f"must be at least the number of processes, {processes.count()}"
         raise ConfigError("training.batch_size", settings.training.batch_size, reason)

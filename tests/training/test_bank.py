@@ -14,6 +14,7 @@ from PIL import Image
 
 from nngcd.backbones import load_backbone
 from nngcd.backbones.backbone import frozen
+from nngcd.backbones.compiled import Compiled
 from nngcd.core import processes
 from nngcd.core.errors import DataError, NngcdWarning, ResourceError
 from nngcd.core.progress import Progress
@@ -62,6 +63,13 @@ def make(backbone, split, cache, n_random=2, *, augmentation="crop", limit_gb=1.
     progress = progress or Watching()
     plan = plan_bank(backbone, split, n_random=n_random, augmentation=augmentation, limit_gb=limit_gb)
     return view_bank(plan, cache=cache, n_workers=0, progress=progress), progress.n_images
+
+
+def test_engines_have_a_folder_each(backbone, pictures, monkeypatch):
+    plan = plan_bank(backbone, pictures, n_random=0, augmentation="crop", limit_gb=1)
+    of_torch = plan.folder_name()
+    monkeypatch.setattr(backbone.trunk, "compiled", Compiled(backbone.trunk.network))
+    assert plan.folder_name() != of_torch
 
 
 def everything(bank):

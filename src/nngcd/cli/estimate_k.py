@@ -34,6 +34,7 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     weights: options.Weights = None,
     image_size: options.ImageSize = None,
     device: options.OptionalDevice = None,
+    engine: options.Engine = None,
     seed: Annotated[int, typer.Option(help="Seed of the clusterings.")] = 0,
     workers: options.Workers = None,
     out: Annotated[Path | None, typer.Option(help=OUT_HELP)] = None,
@@ -57,7 +58,7 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
 
     way, k = checked_method(method), range_ or k
     of_images = {"dataset": dataset, "backbone": backbone, "weights": weights, "image_size": image_size,
-                 "device": device, "workers": workers}  # fmt: skip
+                 "device": device, "engine": engine, "workers": workers}  # fmt: skip
     chosen = {name: value for name, value in of_images.items() if value is not None}
     typed = as_typed(reading or {})
     settings = resolve({"data": data, "seed": seed, "k": k, "reading": reading or {}, **chosen})

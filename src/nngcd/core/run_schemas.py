@@ -176,6 +176,7 @@ class Environment(Stored):
     command: list[Text] = []
     versions: dict[str, Any] = {}
     machine: dict[str, Any] = {}
+    engine: dict[str, Any] = {}
 
 
 class Estimate(Stored):

@@ -88,12 +88,15 @@ class BankPlan:
 
     def folder_name(self) -> str:
         """Name what all files of this kind have in common: backbone, preprocessing and code."""
+        engine = self.backbone.trunk.engine
         facts = {
             "weights": self.backbone.trunk_fingerprint,
             "preprocessing": self.backbone.preprocessing.to_json(),
             "precision": self.backbone.trunk.precision,
             "view_seed": VIEW_SEED,
             "code": CODE_VERSION,
+            # Engines round differently: a run must not find views of another engine one day and not the next.
+            **({} if engine == "torch" else {"engine": engine}),
         }
         return f"views-{self.backbone.name}-{_hash(facts)[:16]}"
 
