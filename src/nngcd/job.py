@@ -31,7 +31,8 @@ from nngcd.datasets.split import Split
 from nngcd.methods.contract import BaseMethod
 from nngcd.settings import Settings, flat_settings, resolve
 from nngcd.training.bank import Bank, LookBank, MapLookBank, MemoryBank
-from nngcd.training.bank_writing import BankPlan, plan_bank, view_bank
+from nngcd.training.bank_plan import BankPlan, plan_bank
+from nngcd.training.bank_writing import view_bank
 from nngcd.training.extraction import centre_features, run_tail
 from nngcd.training.launching import launch
 from nngcd.training.model import Blueprint, build_backbone, device_of, move

@@ -94,7 +94,9 @@ def main() -> None:
     except UserError as error:
         say_error(str(error))
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        if str(stop):
+            say_error(f"\nStopped; {stop}. Repeat the command to go on.", mark="")
         sys.exit(EXIT_INTERRUPTED)
     except OSError as error:
         _end_of_file(error)

@@ -78,8 +78,7 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     else:
         run, settings = None, running.settings_from(flags, config_file, assignments or [])
     run = running.fit_run(settings, run=run, out=out, cache=cache, is_quiet=quiet or json)
-    if report:
-        running.report_on(run, is_quiet=quiet or json)
+    running.report_on(run, is_wanted=report, is_quiet=quiet or json)
     running.show(run, is_json=json)
     if strict:
         running.stop_if_collapsed(run)

@@ -176,9 +176,14 @@ def _new_run(path: Path, *, may_rename: bool) -> RunFolder:
     return RunFolder(processes.from_first(run and run.path))
 
 
-def report_on(run: RunFolder, *, is_quiet: bool) -> None:
+def report_on(run: RunFolder, *, is_wanted: bool = True, is_quiet: bool) -> None:
     """Write the page of a run on images. Whatever goes wrong with the page, the run is complete and stays so."""
-    if not processes.is_first() or run.report.is_file() or run.read_summary()["backbone"] == "features":
+    if (
+        not is_wanted
+        or not processes.is_first()
+        or run.report.is_file()
+        or run.read_summary()["backbone"] == "features"
+    ):
         return
     again = f"The run is complete; try again: nngcd report {shlex.quote(str(run.path))}"
     try:
@@ -247,8 +252,8 @@ def interruptible(run: RunFolder, go_on: str) -> Iterator[None]:
     then: Any = interrupt_on_sigterm()
     try:
         yield
-    except KeyboardInterrupt:
-        say_error(f"\nStopped; {_kept(run)}. Continue:  {go_on}", mark="")
+    except KeyboardInterrupt as stop:
+        say_error(f"\nStopped; {str(stop) or _kept(run)}. Continue:  {go_on}", mark="")
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except RuntimeError as error:
         if not processes.is_broken_connection(error):
