@@ -15,7 +15,7 @@ from nngcd.datasets.split import Problem
 TINY_SIDE, EXTREME_RATIO = 16, 20
 _FORMATS = {
     ".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".tif": "TIFF", ".tiff": "TIFF", ".bmp": "BMP", ".webp": "WEBP",
-    ".gif": "GIF", ".ppm": "PPM", ".pgm": "PPM", ".pbm": "PPM",
+    ".gif": "GIF", ".ppm": "PPM", ".pgm": "PPM", ".pbm": "PPM", ".heic": "HEIF", ".heif": "HEIF", ".avif": "AVIF",
 }  # fmt: skip
 _MODE_WORDS = {"L": "greyscale", "1": "black and white", "P": "palette", "RGBA": "with transparency",
                "LA": "with transparency", "PA": "with transparency"}  # fmt: skip

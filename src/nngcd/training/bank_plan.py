@@ -16,7 +16,7 @@ from nngcd.training.bank_files import ViewKeys
 from nngcd.training.extraction import run_trunk
 from nngcd.views import Augmentation
 
-CODE_VERSION = 3
+CODE_VERSION = 4
 """Raised when views or trunks are computed differently, so that older files are not used."""
 VIEW_SEED = 0
 """Kept views are drawn from a fixed seed, so that runs with different seeds share one bank."""
