@@ -13,6 +13,7 @@ import typer
 from nngcd import __version__
 from nngcd.cli import (
     bench,
+    cache,
     check,
     compare,
     data,
@@ -62,6 +63,7 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(data.app, name="data")
+app.add_typer(cache.app, name="cache")
 
 
 def _print_version(is_asked: bool) -> None:

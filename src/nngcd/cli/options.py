@@ -55,7 +55,7 @@ Engine = Annotated[str | None, typer.Option(metavar="ENGINE", help=_ENGINE_HELP)
 Workers = Annotated[int | None, typer.Option(min=0, help="Image-reading processes. (default: one per core)")]
 Cache = Annotated[
     Path | None,
-    typer.Option(help="Where views are kept for later runs. (default: .nngcd-cache beside the folder that is made)"),
+    typer.Option(help="Where views are kept for later runs. (default: your own cache, see `nngcd cache list`)"),
 ]
 
 Assignments = Annotated[

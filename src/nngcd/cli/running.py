@@ -26,6 +26,7 @@ from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config
 from nngcd.core.run_schemas import WholeSummary
+from nngcd.core.user_cache import default_cache
 from nngcd.datasets import open_dataset
 from nngcd.datasets.findings import count
 from nngcd.datasets.published import published_names
@@ -118,7 +119,7 @@ def fit_run(
         settings: the settings of the run.
         run: the folder of a run to continue.
         out: the folder to make for a new one.
-        cache: where views are kept for later runs; beside the run folder when absent.
+        cache: where views are kept for later runs; the user's own cache when absent.
         is_quiet: whether nothing is to be shown.
         grid: what is different for one of many runs.
     """
@@ -155,7 +156,7 @@ def fit_run(
             run.remove_litter()
             around.enter_context(run.logged())
         shown = around.enter_context(_progress(is_quiet=is_quiet, prefix=prefix))
-        discover(job, truth, run, cache=cache or run.path.parent / ".nngcd-cache", progress=shown)
+        discover(job, truth, run, cache=cache or default_cache(run.path.parent), progress=shown)
     return run
 
 

@@ -6,6 +6,11 @@ import os
 import sys
 from pathlib import Path
 
+from nngcd.core.cores import n_launched
+
+BESIDE = ".nngcd-cache"
+"""The cache beside a folder of runs: of several processes, and of earlier versions."""
+
 
 def user_cache() -> Path:
     """Return the folder: `cache` in `$NNGCD_HOME`, else `nngcd` where this system keeps caches."""
@@ -16,3 +21,11 @@ def user_cache() -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "nngcd" / "cache"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nngcd"
+
+
+def default_cache(runs: Path) -> Path:
+    """Return where views are kept when nothing is said: in the user's cache, which all runs share.
+
+    Several processes may be on several machines that share only the folder of their runs, so theirs is in there.
+    """
+    return user_cache() if n_launched() == 1 else runs / BESIDE
