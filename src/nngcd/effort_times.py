@@ -11,10 +11,10 @@ import torch
 from nngcd.backbones.backbone import Backbone
 from nngcd.backbones.engines import choose_engine
 from nngcd.core.cores import n_cores
+from nngcd.core.counting import count
 from nngcd.core.device import choose_device, choose_precision, choose_workers
 from nngcd.core.errors import ResourceError
 from nngcd.datasets.checking import Report
-from nngcd.datasets.findings import count
 from nngcd.datasets.split import Split
 from nngcd.loading import ViewDataset
 from nngcd.methods.contract import Moment, Overview

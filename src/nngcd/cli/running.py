@@ -19,6 +19,7 @@ from nngcd.cli.stopping import EXIT_INTERRUPTED, interrupt_on_sigterm
 from nngcd.cli.watching import Watched
 from nngcd.cli.words import found_words, has_collapsed, held_back_words, label_error_words, score_words
 from nngcd.core import config, processes
+from nngcd.core.counting import count
 from nngcd.core.device import choose_device
 from nngcd.core.errors import ConfigError, TrainingError, UserError, warn
 from nngcd.core.files import check_outside
@@ -28,7 +29,6 @@ from nngcd.core.run_reading import read_config
 from nngcd.core.run_schemas import WholeSummary
 from nngcd.core.user_cache import default_cache
 from nngcd.datasets import open_dataset
-from nngcd.datasets.findings import count
 from nngcd.datasets.published import published_names
 from nngcd.datasets.split import Split
 from nngcd.job import check_start, prepare

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nngcd.core.components import find_component
-from nngcd.core.config import field_docs
-from nngcd.datasets.findings import count
+from nngcd.core.counting import count
 
 Summary = dict[str, Any]
 
@@ -41,6 +39,10 @@ def found_words(summary: Summary) -> list[str]:
     if summary["n_unreadable"]:
         lines.append(f"  {count(summary['n_unreadable'], 'file')} could not be used; problems.csv says why")
     if has_collapsed(summary):
+        # Imported here: both bring much with them, and `nngcd --help` should not wait for it.
+        from nngcd.core.components import find_component
+        from nngcd.core.config import field_docs
+
         config = find_component("nngcd.methods", summary["method"], "Method").Config
         spreads = "entropy_weight" in field_docs(config)
         advice = "Try a larger --k, or --set loss.entropy_weight=4." if spreads else "Try another --k."

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from nngcd.core.counting import count
 from nngcd.datasets.file_tree import LEAVES
-from nngcd.datasets.findings import Finding, Seen, count, quoted, those
+from nngcd.datasets.findings import Finding, Seen, quoted, those
 from nngcd.datasets.folder import endings
 from nngcd.datasets.image_files import is_too_many
 from nngcd.datasets.split import Problem

@@ -77,8 +77,7 @@ def decode_rgb(data: bytes, decoding: Decoding = DEFAULT, *, short_side: int | N
         data: the content of the file.
         decoding: what the user says about decoding.
         short_side: what the short side will be made, where that is known. A JPEG is then decoded at a half, a quarter
-            or an eighth of its size, if that is still twice as large: a photograph of 12 megapixels in a third of the
-            time.
+            or an eighth of its size, if that is still twice as large: a photograph of 12 megapixels in half the time.
 
     Raises:
         UnreadableError: with a reason such as `truncated`.
