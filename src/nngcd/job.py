@@ -8,10 +8,10 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -39,6 +39,9 @@ from nngcd.training.model import Blueprint, build_backbone, device_of, move
 from nngcd.training.starting import Start
 from nngcd.views import Config as ViewsConfig
 from nngcd.views import feature_views
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 IMAGES_PER_LOOK = 1024
 
