@@ -109,8 +109,8 @@ def test_doctor_verifies_a_run(nngcd, run):
 @pytest.mark.filterwarnings("always::nngcd.core.errors.NngcdWarning")
 def test_doctor_verifies_a_cache(nngcd, image_folder, tmp_path):
     few = ("--method", "kmeans", "--k", 3, "--quiet", "--backbone", "resnet18", "--weights", "random")
-    assert nngcd("fit", image_folder, "--out", tmp_path / "run", *few, "--image-size", 32)[0] == 0
     cache = tmp_path / ".nngcd-cache"
+    assert nngcd("fit", image_folder, "--out", tmp_path / "run", "--cache", cache, *few, "--image-size", 32)[0] == 0
     assert nngcd("doctor", "--cache", cache)[0] == 0
     path = next(cache.rglob("*.npy"))
     path.write_bytes(path.read_bytes()[:-40] + bytes(40))

@@ -21,7 +21,7 @@ class Pictures:
     def __len__(self):
         return self.n
 
-    def open(self, index):
+    def open(self, index, short_side=None):
         pixels = np.random.default_rng(index).integers(0, 256, (20, 24, 3)).astype(np.uint8)
         return Image.fromarray(pixels)
 

@@ -67,6 +67,10 @@ _JITTER: tuple[tuple[Distortion, float], ...] = (
 )
 
 
+OF_WHOLE: tuple[Augmentation, ...] = ("affine", "randaugment", "dino")
+"""Views that are made from the whole image, some of them by lengths in its pixels."""
+
+
 class Picture(NamedTuple):
     """An image that random views are drawn of."""
 

@@ -205,7 +205,9 @@ class RunSubject:
             raise UndrawableError(f"the images are needed: {reason}")
         backbone = self._model.backbone
         prepare = backbone.preprocessing
-        views = torch.stack([prepare.centre_view(prepare.resized(split.images.open(row))) for row in rows])
+        views = torch.stack(
+            [prepare.centre_view(prepare.resized(split.images.open(row, prepare.short_side))) for row in rows]
+        )
         # The parts that were loaded, trunk and tail, share their weights with the whole network.
         maps_bhpp = class_token_attention(backbone.network, prepare.normalise(views))
         return AttentionMaps(views.permute(0, 2, 3, 1).numpy(), maps_bhpp.numpy())

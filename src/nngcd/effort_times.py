@@ -9,11 +9,12 @@ from collections.abc import Callable
 import torch
 
 from nngcd.backbones.backbone import Backbone
+from nngcd.backbones.engines import choose_engine
 from nngcd.core.cores import n_cores
+from nngcd.core.counting import count
 from nngcd.core.device import choose_device, choose_precision, choose_workers
 from nngcd.core.errors import ResourceError
 from nngcd.datasets.checking import Report
-from nngcd.datasets.findings import count
 from nngcd.datasets.split import Split
 from nngcd.loading import ViewDataset
 from nngcd.methods.contract import Moment, Overview
@@ -82,6 +83,7 @@ def _costs(split: Split, settings: Settings) -> Costs:
         whitened_features=settings.whitened_features, sizes=settings.views.sizes, tail_norm=settings.tail_norm,
     )  # fmt: skip
     backbone = move(build_backbone(blueprint), device, choose_precision(settings.precision, device))
+    choose_engine(settings.engine, backbone, n_images=len(split))
     model = Model.assemble(blueprint, backbone, seed=0)
     return Costs(_read_seconds(split, backbone), _trunk_seconds(backbone), _step_seconds(model))
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from nngcd.backbones import load_backbone
 from nngcd.backbones.backbone import Backbone, frozen
+from nngcd.backbones.engines import choose_engine
 from nngcd.core.atomic import atomic, closing, mapped_array, writing
 from nngcd.core.device import choose_device, choose_precision, choose_workers
 from nngcd.core.errors import ConfigError, DataError
@@ -39,7 +40,13 @@ def embedding_backbone(
 
 
 def write_embeddings(
-    backbone: Backbone, split: Split, path: Path, *, workers: int | None = None, progress: Progress | None = None
+    backbone: Backbone,
+    split: Split,
+    path: Path,
+    *,
+    workers: int | None = None,
+    engine: str = "auto",
+    progress: Progress | None = None,
 ) -> list[Path]:
     """Write the features of a split's images and return the files: `.npy` with a `.csv` of its rows, or `.parquet`.
 
@@ -51,6 +58,7 @@ def write_embeddings(
         raise ConfigError("--out", str(path), f"must end in {' or '.join(ENDINGS)}")
     if split.images is None:
         raise DataError(f"'{split.name}' holds features already; there are no images to make them from.")
+    choose_engine(engine, backbone, n_images=len(split))
     found = centre_features(
         backbone, split.images, n_workers=choose_workers(workers), progress=progress or Progress()
     )  # fmt: skip

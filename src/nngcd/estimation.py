@@ -21,15 +21,8 @@ def estimate_of_images(
     split: Split, settings: Settings, *, method: Method, cache: Path | None, progress: Progress
 ) -> KEstimate:
     """Return the number of categories of a split, judged by the untrained backbone's features."""
-    # At one size, a fraction of the work; what is known of the ways to estimate is known of such features. A fit takes
-    # the mean of the sizes that it has anyway, and may so end a category or two away.
-    views = dataclasses.replace(settings.views, sizes=(1.0,), per_image=settings.views.per_image or 1)
-    job = prepare(split, dataclasses.replace(settings, hold_back=0.0, views=views), only_centre=True)
-    if job.plan is not None and cache is not None and not (folder := cache / job.plan.folder_name()).is_dir():
-        progress.tell(
-            f"Features at one size are not in {folder} yet; a fit keeps those of several sizes. To use the features of "
-            f"a finished fit: nngcd estimate-k RUN"
-        )
+    # With the views that `fit` sees: whichever of the two comes first computes them for both.
+    job = prepare(split, dataclasses.replace(settings, hold_back=0.0), only_centre=True)
     features_nd = centre_view_features(job, kept_views(job, cache=cache, progress=progress), progress)
     return estimated_k(
         features_nd, split.labels, k_range=settings.k_range, seed=settings.seed, method=method, progress=progress

@@ -8,14 +8,15 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor
 
 from nngcd.backbones.backbone import Backbone
+from nngcd.backbones.engines import choose_engine
 from nngcd.backbones.sizes import cells_of_sizes
 from nngcd.choosing_k import given_k
 from nngcd.core import processes
@@ -30,13 +31,17 @@ from nngcd.datasets.split import Split
 from nngcd.methods.contract import BaseMethod
 from nngcd.settings import Settings, flat_settings, resolve
 from nngcd.training.bank import Bank, LookBank, MapLookBank, MemoryBank
-from nngcd.training.bank_writing import BankPlan, plan_bank, view_bank
+from nngcd.training.bank_plan import BankPlan, plan_bank
+from nngcd.training.bank_writing import view_bank
 from nngcd.training.extraction import centre_features, run_tail
 from nngcd.training.launching import launch
 from nngcd.training.model import Blueprint, build_backbone, device_of, move
 from nngcd.training.starting import Start
 from nngcd.views import Config as ViewsConfig
 from nngcd.views import feature_views
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 IMAGES_PER_LOOK = 1024
 
@@ -99,6 +104,8 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
     backbone = build_backbone(blueprint, weights=weights, start=started, seed=settings.seed)
     backbone = move(backbone, fabric.device, precision)
     plan = _plan(split, settings.views, backbone, only_centre=only_centre or not method.trains)
+    # After the plan, which passes a single image: compiling waits until features are really computed.
+    choose_engine(settings.engine, backbone, n_images=len(split))
     if min(settings.training.batch_size, len(split)) < processes.count():
         reason = f"must be at least the number of processes, {processes.count()}"
         raise ConfigError("training.batch_size", settings.training.batch_size, reason)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from nngcd.augmentations import Picture
+from nngcd.augmentations import OF_WHOLE, Picture
 from nngcd.core.errors import DataError
 from nngcd.core.seeds import numpy_generator
 from nngcd.datasets.split import UNLABELLED, Images
@@ -102,9 +102,12 @@ class ViewDataset(Dataset[Tensor]):
 
     def __getitem__(self, index: int) -> Tensor:
         generator = numpy_generator(self.seed, self.purpose, index)
-        image = self.images.open(index % len(self.images))
+        row, short_side = index % len(self.images), self.preprocessing.short_side
+        image = self.images.open(row, short_side)
         # Resized once: the crops find nothing left to resize.
         resized = self.preprocessing.resized(image)
+        if self.n_random and self.augmentation in OF_WHOLE:
+            image = self.images.open(row)
         picture = Picture(image, resized, self.preprocessing, self.may_flip)
         drawn = [picture.random_view(self.augmentation, generator, number=i) for i in range(self.n_random)]
         return torch.stack([self.preprocessing.centre_view(resized), *drawn])

@@ -56,7 +56,7 @@ def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | Non
     split, settings = job.given, job.settings
     _LOG.info("%s: %d images, %d labelled in %d classes", split.name, len(split), split.n_labelled, split.n_old)
     if processes.is_first():
-        run_files.write_inputs(run, split, job.is_held_back, settings)
+        run_files.write_inputs(run, split, job.is_held_back, settings, engine=job.backbone.trunk.engine_facts)
     fitted = fit_job(job, run=run, cache=cache, progress=progress)
     if not processes.is_first():
         return

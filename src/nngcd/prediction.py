@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pandas as pd
 import torch
 
+from nngcd.backbones.engines import choose_engine
 from nngcd.confidence import Confidence
 from nngcd.core.components import find_component
 from nngcd.core.config import build
@@ -56,9 +57,13 @@ class Predictor:
     """How many further categories each row names."""
     workers: int | None = None
     """Image-reading processes; one per core when absent."""
+    engine: str = "auto"
+    """What computes the frozen part of the network (`backbones.engines`)."""
 
     @classmethod
-    def load(cls, run: RunFolder, *, device: str = "auto", workers: int | None = None) -> Predictor:
+    def load(
+        cls, run: RunFolder, *, device: str = "auto", workers: int | None = None, engine: str = "auto"
+    ) -> Predictor:
         """Return the predictor of a finished run, with the names its review gave.
 
         Raises:
@@ -68,7 +73,9 @@ class Predictor:
         model, categories = Model.load(run.model)
         model, confidence = model.to(choose_device(device)), Confidence.load(run.model)
         names = _reviewed_names(run, categories)
-        return cls(model=model, categories=categories, confidence=confidence, names=names, workers=workers)
+        return cls(
+            model=model, categories=categories, confidence=confidence, names=names, workers=workers, engine=engine
+        )  # fmt: skip
 
     def blocks(self, split: Split, *, progress: Progress | None = None) -> Iterator[Block]:
         """Yield the rows of a split's images, in order; files that cannot be read come last.
@@ -77,7 +84,8 @@ class Predictor:
             DataError: the model was made from features and is given images, or the other way round.
         """
         start = 0
-        for features_bd in features_of(self.model, split, workers=self.workers, progress=progress):
+        found = features_of(self.model, split, workers=self.workers, engine=self.engine, progress=progress)
+        for features_bd in found:
             yield self._block(split.table.iloc[start : start + len(features_bd)], features_bd)
             start += len(features_bd)
         if split.problems:
@@ -91,6 +99,7 @@ class Predictor:
         """
         _refuse_unless(self.model, gets_features=False)
         names, decoding = listed.file_names, reading.decoding
+        choose_engine(self.engine, self.model.backbone, n_images=len(names))
         progress.start("sorting", len(names))
         for start in range(0, len(names), FILES_PER_BLOCK):
             some = names[start : start + FILES_PER_BLOCK]
@@ -215,7 +224,12 @@ def unlike_words(n_unlike: int, n: int) -> str | None:
 
 
 def features_of(
-    model: Model, split: Split, *, workers: int | None = None, progress: Progress | None = None
+    model: Model,
+    split: Split,
+    *,
+    workers: int | None = None,
+    engine: str = "auto",
+    progress: Progress | None = None,
 ) -> Iterable[torch.Tensor]:
     """Return the trained features of a split's images or features, in pieces and in order."""
     _refuse_unless(model, gets_features=split.features_nvd is not None)
@@ -225,6 +239,7 @@ def features_of(
             raise DataError(f"the model takes {model.blueprint.n_features} features, got {features_nd.shape[-1]}.")
         return _adapted(model, features_nd)
     assert split.images is not None
+    choose_engine(engine, model.backbone, n_images=len(split))
     n_workers = choose_workers(workers)
     return centre_features(model.backbone, split.images, n_workers=n_workers, progress=progress or Progress())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,9 @@ OUTPUTS = ("results.parquet", "results.csv", "categories.csv", "metrics.jsonl",
 """Files whose digests are written down; the safetensors files hold their own."""
 
 
-def write_inputs(run: RunFolder, split: Split, is_held_back: NDArray[np.bool_], settings: Settings) -> None:
+def write_inputs(
+    run: RunFolder, split: Split, is_held_back: NDArray[np.bool_], settings: Settings, *, engine: Mapping[str, str]
+) -> None:
     """Write settings, data and environment before the long work begins.
 
     Raises:
@@ -55,7 +58,7 @@ def write_inputs(run: RunFolder, split: Split, is_held_back: NDArray[np.bool_], 
     if before is not None:
         write_json(run.environment, before | {"resumed": [*before.get("resumed", []), now()]})
     else:
-        write_json(run.environment, environment() | {"split_hash": split.fingerprint})
+        write_json(run.environment, environment() | {"engine": engine, "split_hash": split.fingerprint})
     digests.record(run.path, INPUTS, {run.config.name: digests.settings_digest(config.flatten(values))})
 
 

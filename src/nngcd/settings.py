@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import yaml
 
+from nngcd.backbones.engines import Engine
 from nngcd.confidence import UNSURE, check_unsure
 from nngcd.core import config
 from nngcd.core.components import find_component
@@ -20,14 +21,14 @@ from nngcd.views import Config as ViewsConfig
 
 OWN_BACKBONE = "efficientnet_lite0"
 """What is used where none is named; its weights come with the package."""
-OF_THE_MACHINE = ("device", "precision", "workers")
+OF_THE_MACHINE = ("device", "precision", "engine", "workers")
 """A run begun on one machine may be finished on another."""
 PRESETS = ("default", "official", "paper")
 """A method need not have all of them; one without any recipe is the same in each."""
 OF_THE_BACKBONE = ("weights", "image_size")
 """What a recipe says of these is said of its own backbone: who names another one does not get them."""
-OF_A_RUN = {"method", "preset", "effort", "seed", "backbone", "weights", "tail_blocks", "image_size", *OF_THE_MACHINE,
-            "views", "training", "loss"}  # fmt: skip
+OF_A_RUN = {"method", "preset", "effort", "seed", "backbone", "weights", "tail_blocks", "image_size", "device",
+            "precision", "workers", "views", "training", "loss"}  # fmt: skip
 """What a run's own config.yaml has all of since the first version, and nothing that a person or a study writes."""
 
 FIRST_STAGES = {"contrastive_share", "simgcd_share"}
@@ -75,6 +76,9 @@ class Settings:
     """auto, cpu, cuda or mps."""
     precision: str = "auto"
     """auto, 32-true, 16-mixed or bf16-mixed."""
+    engine: Engine = "auto"
+    """What computes frozen networks: torch, openvino (on a CPU), or auto, which takes OpenVINO where a trial has shown
+    that it gives the same numbers sooner."""
     workers: int | None = None
     """Image-reading processes; when absent, one per core."""
     hold_back: float = SHARE

@@ -122,13 +122,18 @@ class Preprocessing:
         """Return plain values that JSON and YAML can hold."""
         return to_values(self)
 
+    @property
+    def short_side(self) -> int:
+        """Short side in pixels of the image that crops are cut out of."""
+        return int(self.image_size / self.crop_fraction)
+
     def resized(self, image: Image.Image) -> Image.Image:
-        """Return the image with its short side at `int(image_size / crop_fraction)` pixels; one already so is kept.
+        """Return the image with its short side at `short_side` pixels; one already so is kept.
 
         Pillow smooths before it shrinks, as torchvision's `Resize` does, so both give the same pixels.
         """
         image = _without_far_ends(image)
-        short = int(self.image_size / self.crop_fraction)
+        short = self.short_side
         width, height = image.size
         if min(width, height) == short:
             return image

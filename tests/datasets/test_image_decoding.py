@@ -1,3 +1,4 @@
+import base64
 import struct
 import zlib
 from io import BytesIO
@@ -25,6 +26,63 @@ def red_left_blue_right():
     image = Image.new("RGB", (32, 16), "red")
     image.paste("blue", (16, 0, 32, 16))
     return image
+
+
+HEIC = base64.b64decode(
+    "AAAAHGZ0eXBoZWljAAAAAG1pZjFoZWljbWlhZgAAAVZtZXRhAAAAAAAAACFoZGxyAAAAAAAAAABwaWN0AAAAAAAAAAAAAAAAAAAAACJpbG9jAAAA"
+    "AERAAAEAAQAAAAABegABAAAAAAAAACkAAAAjaWluZgAAAAAAAQAAABVpbmZlAgAAAAABAABodmMxAAAAAA5waXRtAAAAAAABAAAA1mlwcnAAAAC3"
+    "aXBjbwAAAHhodmNDAQNwAAAAkAAAAAAAHvAA/P34+AAADwNgAAEAGEABDAH//wNwAAADAJAAAAMAAAMAHroCQGEAAQArQgEBA3AAAAMAkAAAAwAA"
+    "AwAeoCCBBZbqSSmubgIaDAgAAAMAyAAAAwAIQGIAAQAHRAHBcrAiQAAAABNjb2xybmNseAABAA0ABoAAAAAUaXNwZQAAAAAAAABAAAAAQAAAABBw"
+    "aXhpAAAAAAMICAgAAAAXaXBtYQAAAAAAAAABAAEEgQIDBAAAADFtZGF0AAAAJSgBr1j5DpJf//Od3/+VHpD7EWYn/8/iYv6idp/4v/RHEv/v4Rg="
+)
+"""Red on the left and blue on the right, 64 x 64 pixels, as pillow-heif writes it; pi-heif only reads."""
+
+
+def left_and_right(image):
+    return [image.getpixel((place, image.height // 2)) for place in (image.width // 8, image.width * 7 // 8)]
+
+
+def test_a_photograph_of_an_iphone_is_read():
+    image, facts = decode_rgb(HEIC), probe(HEIC)
+    (red, _, _), (_, _, blue) = left_and_right(image)
+    assert image.size == (64, 64) and red > 200 and blue > 200
+    assert (facts.format, facts.width, facts.height, facts.has_frames) == ("HEIF", 64, 64, False)
+
+
+@pytest.mark.parametrize("format", ["AVIF", "WEBP"])
+def test_avif_and_webp_are_read(format):
+    data = encode(red_left_blue_right(), format, quality=90)
+    (red, _, _), (_, _, blue) = left_and_right(decode_rgb(data))
+    assert red > 200 and blue > 200 and probe(data).format == format
+
+
+@pytest.mark.parametrize("data", [HEIC[:200], HEIC[:-8], encode(red_left_blue_right(), "AVIF")[:-40]])
+def test_half_a_heic_or_avif_file_is_a_reason(data):
+    for read in (decode_rgb, probe):
+        with pytest.raises(UnreadableError, match=r"truncated|broken"):
+            read(data)
+
+
+@pytest.mark.parametrize(
+    ("size", "short_side", "expected"),
+    [((800, 640), 80, (200, 160)), ((800, 640), 79, (200, 160)), ((800, 640), 81, (400, 320)),
+     ((640, 800), 40, (80, 100)), ((800, 640), 161, (800, 640)), ((800, 640), None, (800, 640)),
+     ((800, 640), 10, (100, 80))],
+)  # fmt: skip
+def test_a_large_jpeg_is_decoded_smaller_at_no_less_than_twice_what_is_needed(size, short_side, expected):
+    assert decode_rgb(encode(noise(size), "JPEG"), short_side=short_side).size == expected
+    assert decode_rgb(encode(noise(size), "PNG"), short_side=short_side).size == size
+
+
+def test_a_reduced_jpeg_shows_the_same_picture_upright():
+    exif = Image.Exif()
+    exif[ORIENTATION] = 6
+    large = red_left_blue_right().resize((1600, 800))
+    data = encode(large, "JPEG", exif=exif, quality=95)
+    small, whole = decode_rgb(data, short_side=100), decode_rgb(data)
+    assert (small.size, whole.size) == ((200, 400), (800, 1600))
+    difference = np.asarray(small, dtype=int) - np.asarray(whole.resize(small.size, Image.Resampling.BOX))
+    assert np.abs(difference).mean() < 2
 
 
 def test_rgb_pixels_stay_as_they_are():

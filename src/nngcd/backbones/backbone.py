@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from nngcd.backbones.compiled import Around, Compiled
 from nngcd.backbones.folding import with_folded_norms
 from nngcd.backbones.weights import fingerprint
 from nngcd.core.device import Precision
@@ -93,6 +95,10 @@ class Trunk(nn.Module):
 
     precision: Precision = "32-true"
     """What it computes in; its weights stay as they are."""
+    compiled: Compiled | None = None
+    """What computes in its place, where `engines.choose_engine` found that to be sooner."""
+    engine_reason: str = ""
+    """Why it is computed by this engine."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -101,6 +107,8 @@ class Trunk(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the hidden states of (B, 3, H, W) images."""
+        if self.compiled is not None:
+            return self.compiled(images)
         half = torch.float16 if self.precision == "16-mixed" else torch.bfloat16
         with torch.no_grad(), torch.autocast(images.device.type, half, enabled=self.precision != "32-true"):
             hidden: Tensor = self.network(images)
@@ -110,6 +118,20 @@ class Trunk(nn.Module):
         """Stay in eval mode."""
         super().train(False)
         return self
+
+    @property
+    def engine(self) -> str:
+        """The engine's name."""
+        return "torch" if self.compiled is None else "openvino"
+
+    @property
+    def engine_facts(self) -> dict[str, str]:
+        """The engine and why it was chosen, for a run's environment.json."""
+        return {"name": self.engine, "reason": self.engine_reason}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what was compiled for this machine: a copy or a pickle computes with torch."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("compiled", "engine_reason")}
 
 
 class Tail(nn.Module):
@@ -140,7 +162,7 @@ def small_batches(hidden: Tensor) -> tuple[Tensor, ...]:
     return torch.split(hidden, CPU_MAPS) if is_maps_on_cpu else (hidden,)
 
 
-class ScaledFeatures(nn.Module):
+class ScaledFeatures(Around):
     """A network whose features all have the length `scale`."""
 
     scale: Tensor

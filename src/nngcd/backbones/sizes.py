@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nngcd.backbones.backbone import Backbone, ScaledFeatures
+from nngcd.backbones.compiled import Around
 from nngcd.core.errors import ConfigError
 from nngcd.core.memory import is_out_of_memory
 
@@ -18,7 +19,7 @@ ONE_SIZE = "leave them out (--set 'views.sizes=[1]')"
 """The way out where a network cannot see several sizes."""
 
 
-class SeveralSizes(nn.Module):
+class SeveralSizes(Around):
     """A network that looks at each image at several sizes: (B, 3, H, H) to one feature per size (B, S, D).
 
     Maps of a network that is cut before its last stage are put into one strip, (B, C, 1, cells of all sizes).

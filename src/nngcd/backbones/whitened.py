@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nngcd.backbones.backbone import QUICK_SQUARED_LENGTH, Adapter, Backbone
+from nngcd.backbones.compiled import Around
 from nngcd.backbones.sizes import mean_look
 
 WHITENED_RATE = 0.03
@@ -18,7 +19,7 @@ WHITENED_RATE = 0.03
 folder of few images the tail's own rate made all features alike."""
 
 
-class WhitenedFeatures(nn.Module):
+class WhitenedFeatures(Around):
     """A network's unit features less their mean, mapped to fewer directions, at the length of effort quick."""
 
     mean_d: Tensor

@@ -13,6 +13,7 @@ import typer
 from nngcd import __version__
 from nngcd.cli import (
     bench,
+    cache,
     check,
     compare,
     data,
@@ -62,6 +63,7 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(data.app, name="data")
+app.add_typer(cache.app, name="cache")
 
 
 def _print_version(is_asked: bool) -> None:
@@ -94,7 +96,9 @@ def main() -> None:
     except UserError as error:
         say_error(str(error))
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        if str(stop):
+            say_error(f"\nStopped; {stop}. Repeat the command to go on.", mark="")
         sys.exit(EXIT_INTERRUPTED)
     except OSError as error:
         _end_of_file(error)

@@ -13,7 +13,6 @@ from nngcd.cli.display import progress_display, say, say_json
 from nngcd.cli.display import reading as reading_shown
 from nngcd.cli.reading_options import as_typed, takes_reading
 from nngcd.core.errors import ConfigError, DataError
-from nngcd.core.files import check_outside
 
 OUT_HELP = (
     "Folder for summary.json, problems.csv, duplicates.csv and near_copies.csv. (default: DATA.check beside DATA)"
@@ -81,6 +80,8 @@ def _out_folder(data: str, out: Path | None) -> Path:
     path = Path(data)
     if not path.exists():
         return out or Path(f"{path.name}.check")
+    from nngcd.core.files import check_outside  # brings pandas, for which `nngcd --help` should not wait
+
     folder = out or path.resolve().with_name(f"{path.resolve().stem if path.is_file() else path.resolve().name}.check")
     check_outside(folder, data)
     if folder.exists() and not folder.is_dir():

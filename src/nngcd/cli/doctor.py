@@ -16,7 +16,7 @@ from nngcd.core.errors import ConfigError, DataError, UserError
 if TYPE_CHECKING:
     from nngcd.soundness import Verdict
 
-RUN_HELP = "A run folder to verify: every file against its digest, and the cache beside the folder."
+RUN_HELP = "A run folder to verify: every file against its digest, and a cache beside the folder, if there is one."
 CACHE_HELP = "A cache folder to verify."
 
 
@@ -34,6 +34,7 @@ def doctor(
         return
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.core.run_folder import RunFolder
+    from nngcd.core.user_cache import BESIDE
     from nngcd.soundness import check_cache, check_run
 
     if cache is not None and not cache.is_dir():
@@ -42,7 +43,7 @@ def doctor(
     if run is not None:
         folder = RunFolder.open(run)
         found[str(run)] = list(check_run(folder))
-        beside = folder.path.parent / ".nngcd-cache"
+        beside = folder.path.parent / BESIDE
         cache = cache or (beside if beside.is_dir() else None)
     if cache is not None:
         found[str(cache)] = list(check_cache(cache))
@@ -97,9 +98,17 @@ def _machine() -> dict[str, Any]:
 
 def _try_default_backbone() -> str:
     from nngcd.backbones import load_backbone
+    from nngcd.backbones.backbone import frozen
+    from nngcd.backbones.engines import FEWEST_IMAGES, choose_engine
+    from nngcd.backbones.sizes import with_sizes
+    from nngcd.settings import resolve
 
     try:
         backbone = load_backbone("efficientnet_lite0")
     except UserError as error:
         return f"does not load: {error}"
-    return f"ok ({backbone.name}, {backbone.n_features} features)"
+    # At the sizes that `nngcd fit` sees images at.
+    seen = with_sizes(frozen(backbone), resolve({"data": "digits"}).views.sizes)
+    choose_engine("auto", seen, n_images=FEWEST_IMAGES)
+    engine = f"engine {seen.trunk.engine}: {seen.trunk.engine_reason}"
+    return f"ok ({backbone.name}, {backbone.n_features} features; {engine})"

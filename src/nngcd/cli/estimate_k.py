@@ -34,6 +34,7 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     weights: options.Weights = None,
     image_size: options.ImageSize = None,
     device: options.OptionalDevice = None,
+    engine: options.Engine = None,
     seed: Annotated[int, typer.Option(help="Seed of the clusterings.")] = 0,
     workers: options.Workers = None,
     out: Annotated[Path | None, typer.Option(help=OUT_HELP)] = None,
@@ -50,15 +51,15 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     from nngcd.clustering.estimate_k import checked_method
     from nngcd.core.files import check_outside
     from nngcd.core.run_folder import RunFolder
+    from nngcd.core.user_cache import default_cache
     from nngcd.datasets import open_dataset
     from nngcd.estimation import estimate_of_images, estimate_of_run
     from nngcd.run_files import write_estimate
     from nngcd.settings import resolve
 
     way, k = checked_method(method), range_ or k
-    of_images = {"dataset": dataset, "backbone": backbone, "weights": weights, "image_size": image_size,
-                 "device": device, "workers": workers}  # fmt: skip
-    chosen = {name: value for name, value in of_images.items() if value is not None}
+    chosen = _given(dataset=dataset, backbone=backbone, weights=weights, image_size=image_size, device=device,
+                    engine=engine, workers=workers)  # fmt: skip
     typed = as_typed(reading or {})
     settings = resolve({"data": data, "seed": seed, "k": k, "reading": reading or {}, **chosen})
     if settings.k_range and settings.k_range[0] == settings.k_range[1]:
@@ -76,13 +77,18 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
             place = out or Path("runs") / f"{split.name}-k"
             check_outside(place, data)
             with made_folder(place) as out:
-                cache = cache or out.parent / ".nngcd-cache"
-                found = estimate_of_images(split, settings, method=way, cache=cache, progress=progress)
+                keep = cache or default_cache(out.parent)
+                found = estimate_of_images(split, settings, method=way, cache=keep, progress=progress)
                 write_estimate(out, found)
     if json:
         say_json({"out": str(out), **asdict(found)})
         return
     _tell(asdict(found), out, _fit_command(data, [*as_flags(chosen), *typed], is_run=is_run), is_run=is_run)
+
+
+def _given(**flags: Any) -> dict[str, Any]:  # noqa: ANN401 (flags of any type)
+    """Return the flags that were typed."""
+    return {name: value for name, value in flags.items() if value is not None}
 
 
 def _tell(found: dict[str, Any], out: Path, command: str, *, is_run: bool) -> None:

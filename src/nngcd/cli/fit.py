@@ -35,6 +35,7 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     image_size: options.ImageSize = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random. (default: 0)")] = None,
     device: options.OptionalDevice = None,
+    engine: options.Engine = None,
     workers: options.Workers = None,
     views_per_image: Annotated[str | None, typer.Option(metavar="N|online", help=VIEWS_HELP)] = None,
     bank_size: Annotated[float | None, typer.Option(metavar="GB", help="Largest view bank. (default: 50)")] = None,
@@ -66,8 +67,8 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     running.show_log(verbose)
     flags = {"data": data, "dataset": dataset, "k": k, "method": method, "effort": effort, "preset": preset,
         "backbone": backbone, "weights": weights, "init_from": init_from, "image_size": image_size, "seed": seed,
-        "device": device, "workers": workers, "views": _views(views_per_image, bank_size), "reading": reading or None,
-        "unsure": unsure, "hold_back": 0.0 if use_all_labels else None}  # fmt: skip
+        "device": device, "engine": engine, "workers": workers, "views": _views(views_per_image, bank_size),
+        "reading": reading or None, "unsure": unsure, "hold_back": 0.0 if use_all_labels else None}  # fmt: skip
     if resume:
         others = {"views-per-image": views_per_image, "bank-size": bank_size, "from-review": from_review}
         _refuse_beside(resume, flags | others | {"out": out, "config": config_file, "set": assignments})
@@ -77,8 +78,7 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     else:
         run, settings = None, running.settings_from(flags, config_file, assignments or [])
     run = running.fit_run(settings, run=run, out=out, cache=cache, is_quiet=quiet or json)
-    if report:
-        running.report_on(run, is_quiet=quiet or json)
+    running.report_on(run, is_wanted=report, is_quiet=quiet or json)
     running.show(run, is_json=json)
     if strict:
         running.stop_if_collapsed(run)

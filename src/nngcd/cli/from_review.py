@@ -12,12 +12,13 @@ import pandas as pd
 from nngcd.cli import running
 from nngcd.cli.display import say
 from nngcd.core import config
+from nngcd.core.counting import count
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.files import write_text
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config
 from nngcd.datasets.decisions import REJECTED, read_decisions
-from nngcd.datasets.findings import count, quoted
+from nngcd.datasets.findings import quoted
 from nngcd.review.reviewed import decisions, reviewed_results, undecided
 from nngcd.review.session import round_of
 from nngcd.settings import Settings

@@ -130,14 +130,12 @@ def numbers_of_classes(values: Values, *, is_quiet: bool) -> tuple[int, int | No
 def do_grid(cells: Sequence[Cell], *, cache: Path | None, is_quiet: bool, opened: OpenedData | None = None) -> Done:
     """Do every run of the grid that is not done yet; one that fails does not stop the others.
 
-    Views are kept beside the folder of the grid by default, where other grids of the same data find them. Data that are
-    not `opened` already are opened first.
+    Data that are not `opened` already are opened first.
 
     Raises:
         UserError: the data, a number of categories or a run folder cannot be used; or no run came to its end.
     """
     done = Done([], [])
-    cache = cache or cells[0].path.parent.parent / ".nngcd-cache"
     # What is odd about the data is so in every run.
     with each_note_once():
         opened = open_all(cells, is_quiet=is_quiet) if opened is None else opened
@@ -196,7 +194,7 @@ def open_all(cells: Sequence[Cell], *, is_quiet: bool) -> OpenedData:
     return opened
 
 
-def _do(cell: Cell, opened: Opened | None, *, prefix: str, cache: Path, is_quiet: bool) -> None:
+def _do(cell: Cell, opened: Opened | None, *, prefix: str, cache: Path | None, is_quiet: bool) -> None:
     what = f"{prefix}{cell.variant}, seed {cell.settings.seed}{' (to start from)' * cell.is_start}"
     if not is_quiet:
         say(f"{what}: complete already" if cell.is_complete else what)

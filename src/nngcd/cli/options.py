@@ -50,10 +50,12 @@ Seeds = Annotated[str, typer.Option(help="Seeds to run, for example 0-2 for mean
 Smoke = Annotated[bool, typer.Option("--smoke", help="Two epochs on some 300 images: does everything run?")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 OptionalDevice = Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps. (default: auto)")]
+_ENGINE_HELP = "What computes frozen networks: auto, torch or openvino. (default: auto)"
+Engine = Annotated[str | None, typer.Option(metavar="ENGINE", help=_ENGINE_HELP)]
 Workers = Annotated[int | None, typer.Option(min=0, help="Image-reading processes. (default: one per core)")]
 Cache = Annotated[
     Path | None,
-    typer.Option(help="Where views are kept for later runs. (default: .nngcd-cache beside the folder that is made)"),
+    typer.Option(help="Where views are kept for later runs. (default: your own cache, see `nngcd cache list`)"),
 ]
 
 Assignments = Annotated[

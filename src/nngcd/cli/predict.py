@@ -31,6 +31,7 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
     unsure: options.Unsure = None,
     top: Annotated[int, typer.Option(min=0, help=TOP_HELP)] = 3,
     device: options.Device = "auto",
+    engine: options.Engine = None,
     workers: options.Workers = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -56,7 +57,7 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
     folder = RunFolder.open(run)
     for images in (data, str(read_config(folder).get("data", ""))):
         check_outside(out, images)
-    predictor = Predictor.load(folder, device=device, workers=workers)
+    predictor = Predictor.load(folder, device=device, workers=workers, engine=engine or "auto")
     confidence = predictor.confidence.with_unsure(unsure)
     predictor = dataclasses.replace(predictor, confidence=confidence, n_alternatives=top)
     counts, n_unlike = Counter[str](), 0

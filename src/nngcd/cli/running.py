@@ -19,6 +19,7 @@ from nngcd.cli.stopping import EXIT_INTERRUPTED, interrupt_on_sigterm
 from nngcd.cli.watching import Watched
 from nngcd.cli.words import found_words, has_collapsed, held_back_words, label_error_words, score_words
 from nngcd.core import config, processes
+from nngcd.core.counting import count
 from nngcd.core.device import choose_device
 from nngcd.core.errors import ConfigError, TrainingError, UserError, warn
 from nngcd.core.files import check_outside
@@ -26,8 +27,8 @@ from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config
 from nngcd.core.run_schemas import WholeSummary
+from nngcd.core.user_cache import default_cache
 from nngcd.datasets import open_dataset
-from nngcd.datasets.findings import count
 from nngcd.datasets.published import published_names
 from nngcd.datasets.split import Split
 from nngcd.job import check_start, prepare
@@ -118,7 +119,7 @@ def fit_run(
         settings: the settings of the run.
         run: the folder of a run to continue.
         out: the folder to make for a new one.
-        cache: where views are kept for later runs; beside the run folder when absent.
+        cache: where views are kept for later runs; the user's own cache when absent.
         is_quiet: whether nothing is to be shown.
         grid: what is different for one of many runs.
     """
@@ -155,7 +156,7 @@ def fit_run(
             run.remove_litter()
             around.enter_context(run.logged())
         shown = around.enter_context(_progress(is_quiet=is_quiet, prefix=prefix))
-        discover(job, truth, run, cache=cache or run.path.parent / ".nngcd-cache", progress=shown)
+        discover(job, truth, run, cache=cache or default_cache(run.path.parent), progress=shown)
     return run
 
 
@@ -176,9 +177,14 @@ def _new_run(path: Path, *, may_rename: bool) -> RunFolder:
     return RunFolder(processes.from_first(run and run.path))
 
 
-def report_on(run: RunFolder, *, is_quiet: bool) -> None:
+def report_on(run: RunFolder, *, is_wanted: bool = True, is_quiet: bool) -> None:
     """Write the page of a run on images. Whatever goes wrong with the page, the run is complete and stays so."""
-    if not processes.is_first() or run.report.is_file() or run.read_summary()["backbone"] == "features":
+    if (
+        not is_wanted
+        or not processes.is_first()
+        or run.report.is_file()
+        or run.read_summary()["backbone"] == "features"
+    ):
         return
     again = f"The run is complete; try again: nngcd report {shlex.quote(str(run.path))}"
     try:
@@ -247,8 +253,8 @@ def interruptible(run: RunFolder, go_on: str) -> Iterator[None]:
     then: Any = interrupt_on_sigterm()
     try:
         yield
-    except KeyboardInterrupt:
-        say_error(f"\nStopped; {_kept(run)}. Continue:  {go_on}", mark="")
+    except KeyboardInterrupt as stop:
+        say_error(f"\nStopped; {str(stop) or _kept(run)}. Continue:  {go_on}", mark="")
         raise typer.Exit(EXIT_INTERRUPTED) from None
     except RuntimeError as error:
         if not processes.is_broken_connection(error):

@@ -42,8 +42,7 @@ def tune(asked: grid.Asked, methods: Sequence[str], candidates: Path | None, *, 
     # A K that cannot be there is told now, not after all runs on hidden classes.
     opened = grid.open_all(real_cells, is_quiet=asked.is_quiet) if is_final else {}
     cells = [cell for real in real_cells if not real.is_start for cell in _miniature(asked, real)]
-    cache = asked.cache or asked.out.parent / ".nngcd-cache"
-    hidden = grid.do_grid(cells, cache=cache, is_quiet=asked.is_quiet)
+    hidden = grid.do_grid(cells, cache=asked.cache, is_quiet=asked.is_quiet)
     proxy = _rows(hidden)
     choices = choose(variants, proxy, asked.shared)
     files = [asked.out / f"chosen-{choice.method}.yaml" for choice in choices]
@@ -52,7 +51,7 @@ def tune(asked: grid.Asked, methods: Sequence[str], candidates: Path | None, *, 
 
     real = grid.Done([], [])
     if is_final:
-        real = grid.do_grid(real_cells, cache=cache, is_quiet=asked.is_quiet, opened=opened)
+        real = grid.do_grid(real_cells, cache=asked.cache, is_quiet=asked.is_quiet, opened=opened)
     report = tuning_report(asked.dataset, proxy, _rows(real), choices, tuning_protocol(hidden.summaries))
     report = grid.marked(report) if asked.is_smoke else report
     done = grid.Done([*hidden.runs, *real.runs], [*hidden.failures, *real.failures])

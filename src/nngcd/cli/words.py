@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nngcd.core.components import find_component
-from nngcd.core.config import field_docs
-from nngcd.datasets.findings import count
+from nngcd.core.counting import count
 from nngcd.telling import RIGHT, expected_words, hidden_words, split_words
 from nngcd.telling import held_back_words as held_back_sentence
 
@@ -44,6 +42,10 @@ def found_words(summary: Summary) -> list[str]:
     if summary["n_unreadable"]:
         lines.append(f"  {count(summary['n_unreadable'], 'file')} could not be used; problems.csv says why")
     if has_collapsed(summary):
+        # Imported here: both bring much with them, and `nngcd --help` should not wait for it.
+        from nngcd.core.components import find_component
+        from nngcd.core.config import field_docs
+
         config = find_component("nngcd.methods", summary["method"], "Method").Config
         spreads = "entropy_weight" in field_docs(config)
         advice = "Try a larger --k, or --set loss.entropy_weight=4." if spreads else "Try another --k."

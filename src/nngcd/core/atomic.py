@@ -14,14 +14,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import numpy as np
-from numpy.lib.format import open_memmap
-from numpy.typing import DTypeLike
 from safetensors import SafetensorError
 
 from nngcd.core.errors import ResourceError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import DTypeLike
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """Errors that only writing can give."""
@@ -144,6 +145,9 @@ def mapped_array(path: Path, temporary: Path, dtype: DTypeLike, shape: tuple[int
 
     Its room on the disk is taken now: a mapped file whose disk fills up kills the process without a word.
     """
+    # Imported here: every command imports this module, and most of them do without numpy.
+    from numpy.lib.format import open_memmap
+
     with writing(path):
         array: np.memmap[Any, Any] = open_memmap(temporary, mode="w+", dtype=dtype, shape=shape)
         _reserve(temporary)

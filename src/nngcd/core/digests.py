@@ -13,7 +13,7 @@ from nngcd.core.files import write_json
 
 FILE = "digests.json"
 MOST_BYTES = 2**20
-OF_A_PLACE = {"data", "weights", "init_from", "device", "precision", "workers", "reading.image_root",
+OF_A_PLACE = {"data", "weights", "init_from", "device", "precision", "engine", "workers", "reading.image_root",
               "reading.decisions"}  # fmt: skip
 """Settings that say where things are and what computes; a person may change these in a run's config.yaml."""
 

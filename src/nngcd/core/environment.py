@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 
 PACKAGES = ("nngcd", "torch", "torchvision", "timm", "lightning-fabric", "safetensors", "numpy", "scipy",
-            "scikit-learn", "pandas", "pyarrow", "pillow")  # fmt: skip
+            "scikit-learn", "pandas", "pyarrow", "pillow", "openvino")  # fmt: skip
 
 
 def versions() -> dict[str, str]:

@@ -184,6 +184,7 @@ class Environment(Stored):
     command: list[Text] = []
     versions: dict[str, Any] = {}
     machine: dict[str, Any] = {}
+    engine: dict[str, Any] = {}
 
 
 class Estimate(Stored):

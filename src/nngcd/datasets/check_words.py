@@ -6,7 +6,8 @@ import math
 import shlex
 from typing import TYPE_CHECKING
 
-from nngcd.datasets.findings import Finding, count
+from nngcd.core.counting import count
+from nngcd.datasets.findings import Finding
 
 if TYPE_CHECKING:
     from nngcd.datasets.checking import Report

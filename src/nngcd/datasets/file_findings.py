@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from nngcd.core.counting import count
 from nngcd.datasets.file_tree import LEAVES
-from nngcd.datasets.findings import Finding, Seen, count, quoted, those
+from nngcd.datasets.findings import Finding, Seen, quoted, those
 from nngcd.datasets.folder import endings
 from nngcd.datasets.image_files import is_too_many
 from nngcd.datasets.split import Problem
@@ -15,7 +16,7 @@ from nngcd.datasets.split import Problem
 TINY_SIDE, EXTREME_RATIO = 16, 20
 _FORMATS = {
     ".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".tif": "TIFF", ".tiff": "TIFF", ".bmp": "BMP", ".webp": "WEBP",
-    ".gif": "GIF", ".ppm": "PPM", ".pgm": "PPM", ".pbm": "PPM",
+    ".gif": "GIF", ".ppm": "PPM", ".pgm": "PPM", ".pbm": "PPM", ".heic": "HEIF", ".heif": "HEIF", ".avif": "AVIF",
 }  # fmt: skip
 _MODE_WORDS = {"L": "greyscale", "1": "black and white", "P": "palette", "RGBA": "with transparency",
                "LA": "with transparency", "PA": "with transparency"}  # fmt: skip

@@ -65,11 +65,6 @@ class Seen:
         return Counter(name for _, name, _, _ in self.readable if name is not None)
 
 
-def count(number: int, thing: str, things: str | None = None) -> str:
-    """Return `1 image` or `2,000 images`."""
-    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
-
-
 def quoted(names: Sequence[str], most: int = 4) -> str:
     """Return the first few names in quotes."""
     shown = ", ".join(f"'{name}'" for name in names[:most])

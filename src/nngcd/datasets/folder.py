@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
+from nngcd.core.counting import count
 from nngcd.core.errors import DataError
 from nngcd.datasets.file_tree import FileTree, walk
-from nngcd.datasets.findings import count, quoted
+from nngcd.datasets.findings import quoted
 from nngcd.datasets.image_files import EXTENSIONS, NOT_AN_IMAGE, Progress, unreadable_reason
 from nngcd.datasets.labels import UNLABELLED_FOLDERS
 from nngcd.datasets.listed import Listed, read

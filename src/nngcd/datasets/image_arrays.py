@@ -32,8 +32,8 @@ class ImageArrays:
     def __len__(self) -> int:
         return len(self._array)
 
-    def open(self, index: int) -> Image.Image:
-        """Return one image in RGB; transparent parts show white."""
+    def open(self, index: int, short_side: int | None = None) -> Image.Image:
+        """Return one image in RGB, as large as it is; transparent parts show white."""
         return to_rgb(Image.fromarray(self._array[index]))
 
     def fingerprint(self, index: int) -> str:

@@ -21,7 +21,8 @@ from nngcd.datasets.image_decoding import DEFAULT, Decoding, Facts, UnreadableEr
 from nngcd.datasets.looks import look_of
 from nngcd.datasets.split import Problem
 
-EXTENSIONS = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".ppm", ".pgm", ".pbm")
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".ppm", ".pgm", ".pbm",
+              ".heic", ".heif", ".avif")  # fmt: skip
 NOT_AN_IMAGE = ("0 bytes", "unknown format", "not an image (HTML page)")
 MISSING = "missing"
 ALLOWED_BAD = 0.1
@@ -32,7 +33,9 @@ SECONDS_BEFORE_RETRIES = (0.1, 1.0)
 Progress = Callable[[int, int], None]
 
 
-def open_rgb(path: Path, decoding: Decoding = DEFAULT, *, content_hash: str | None = None) -> Image.Image:
+def open_rgb(
+    path: Path, decoding: Decoding = DEFAULT, *, content_hash: str | None = None, short_side: int | None = None
+) -> Image.Image:
     """Return the image in a file: found by its content, first frame, upright, 8-bit RGB.
 
     Args:
@@ -40,6 +43,7 @@ def open_rgb(path: Path, decoding: Decoding = DEFAULT, *, content_hash: str | No
         decoding: what the user says about decoding.
         content_hash: of the file when the data were read, where it is known. What is kept of an image is found by this
             hash, so nothing else may be decoded.
+        short_side: as in `decode_rgb`.
 
     Raises:
         DataError: the file cannot be reached, for example because a network drive is gone, has another content by now,
@@ -49,7 +53,7 @@ def open_rgb(path: Path, decoding: Decoding = DEFAULT, *, content_hash: str | No
         data = _read_patiently(path, decoding)
         if content_hash is not None and hashlib.sha256(data).hexdigest() != content_hash:
             raise DataError(f"D04: '{path}' changed while the run was reading it. Run the same command again.")
-        return decode_rgb(data, decoding)
+        return decode_rgb(data, decoding, short_side=short_side)
     except OSError as error:
         reason = f"{error.strerror}. It was there when the data were read"
         raise DataError(f"D04: cannot open image '{path}': {reason}; go on with --resume when it is back.") from error
@@ -111,10 +115,11 @@ class ImageFiles:
     def __len__(self) -> int:
         return len(self.file_names)
 
-    def open(self, index: int) -> Image.Image:
-        """Return one image in RGB, upright and ready for use."""
+    def open(self, index: int, short_side: int | None = None) -> Image.Image:
+        """Return one image in RGB, upright and ready for use; see `Images`."""
         content_hash = None if self.content_hashes is None else self.content_hashes[index]
-        return open_rgb(self.root / self.file_names[index], self.decoding, content_hash=content_hash)
+        path = self.root / self.file_names[index]
+        return open_rgb(path, self.decoding, content_hash=content_hash, short_side=short_side)
 
     def fingerprint(self, index: int) -> str:
         """Return the sha256 of one file, with what changes its pixels."""

@@ -6,7 +6,8 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from nngcd.datasets.findings import Finding, Seen, count, quoted
+from nngcd.core.counting import count
+from nngcd.datasets.findings import Finding, Seen, quoted
 from nngcd.datasets.holding_back import FEWEST
 from nngcd.datasets.labels import NOTHING_TO_SORT, alike_names, find_contradictions, merge, unclear_names
 from nngcd.datasets.listed import unused_names

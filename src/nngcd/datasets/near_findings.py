@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nngcd.datasets.findings import Finding, count
+from nngcd.core.counting import count
+from nngcd.datasets.findings import Finding
 from nngcd.datasets.near_copies import NONE
 from nngcd.datasets.split import Problem
 

@@ -25,9 +25,9 @@ class SomeImages:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def open(self, index: int) -> Image.Image:
+    def open(self, index: int, short_side: int | None = None) -> Image.Image:
         """Return one image."""
-        return self.images.open(int(self.rows[index]))
+        return self.images.open(int(self.rows[index]), short_side)
 
     def fingerprint(self, index: int) -> str:
         """Return the hash of one image's content."""

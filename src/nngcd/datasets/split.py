@@ -28,8 +28,14 @@ class Images(Protocol):
 
     def __len__(self) -> int: ...
 
-    def open(self, index: int) -> Image.Image:
-        """Return one image in RGB, upright and ready for use."""
+    def open(self, index: int, short_side: int | None = None) -> Image.Image:
+        """Return one image in RGB, upright and ready for use.
+
+        Args:
+            index: which image.
+            short_side: what its short side will be made, where that is known: a larger image may be decoded smaller,
+                at no less than twice this.
+        """
         ...
 
     def fingerprint(self, index: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nngcd.datasets.findings import count
+from nngcd.core.counting import count
 from nngcd.datasets.labels import UNLABELLED_FOLDERS, UNSURE_FOLDER
 from nngcd.export.csv import write_csv
 from nngcd.export.source import Source, Written

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nngcd import __version__
+from nngcd.core.counting import count
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.files import write_text
 from nngcd.core.progress import Progress
-from nngcd.datasets.findings import count
 from nngcd.report import sections
 from nngcd.report.card_html import card_html, cohesion_words
 from nngcd.report.cards import Card, card_order, make_cards

@@ -68,7 +68,7 @@ def make_thumbnails(
 def _look(images: Images, row: int) -> tuple[str, str, str]:
     """Return content hash, data URI and an empty reason, or the reason: one lost image must not cost the page."""
     try:
-        return images.fingerprint(row), data_uri(thumbnail(images.open(row))), ""
+        return images.fingerprint(row), data_uri(thumbnail(images.open(row, SHORT_SIDE))), ""
     except UserError as error:
         return "", "", str(error)
     except OSError as error:

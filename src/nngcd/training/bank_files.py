@@ -92,7 +92,12 @@ def view_file(key_m: Keys, view: int) -> str:
 
 def write_keys(folder: Path, key_m: Keys) -> None:
     """Write down whose views the files are that `view_file` names; none of them needs to be there."""
-    write_bytes(folder / f"{_name(key_m)}.keys", b"\n".join(key_m.tolist()))
+    write_bytes(folder / keys_file(key_m), b"\n".join(key_m.tolist()))
+
+
+def keys_file(key_m: Keys) -> str:
+    """Return the name of the list of these keys."""
+    return f"{_name(key_m)}.keys"
 
 
 def _key_lists(folder: Path) -> Iterator[tuple[str, Keys]]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import atexit
 import logging
+from typing import TYPE_CHECKING
 
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.strategies.ddp import DDPStrategy
 
 from nngcd.core import processes
 from nngcd.core.cores import launched_number
 from nngcd.core.device import Precision
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 def launch(device: torch.device, precision: Precision, *, has_stages: bool = False) -> Fabric:
@@ -19,6 +21,10 @@ def launch(device: torch.device, precision: Precision, *, has_stages: bool = Fal
 
     Methods with stages leave some of their modules without a gradient in some of them, which torch wants to know.
     """
+    # Imported here: it takes seconds, in which the data can already be read.
+    from lightning_fabric import Fabric
+    from lightning_fabric.strategies.ddp import DDPStrategy
+
     if not processes.is_launched():
         return Fabric(accelerator=device.type, devices=1, precision=precision)
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it greets at length

@@ -8,10 +8,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor
 
 from nngcd.core import processes
@@ -25,6 +24,9 @@ from nngcd.methods.contract import Moment, Overview
 from nngcd.training.checkpoint import load_checkpoint, save_checkpoint
 from nngcd.training.learner import Learner
 from nngcd.training.sources import Source
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 _LOG = logging.getLogger(__name__)
 

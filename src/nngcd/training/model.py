@@ -233,7 +233,11 @@ def build_backbone(
 
 
 def move(backbone: Backbone, device: torch.device, precision: Precision | None = None) -> Backbone:
-    """Move a backbone to a device, set what its trunk computes in if that is given, and return it."""
+    """Move a backbone to a device, set what its trunk computes in if that is given, and return it.
+
+    What was compiled for a CPU is left behind.
+    """
+    backbone.trunk.compiled = None
     backbone.trunk.to(device)
     if precision is not None:
         backbone.trunk.precision = precision

@@ -32,6 +32,8 @@ def whitened_views(
     features = whitening_part(result)
     features.mean_d, features.map_de = mean_d.float(), map_de.float()
     move(result, features_nd.device, backbone.trunk.precision)
+    if (compiled := backbone.trunk.compiled) is not None:
+        result.trunk.compiled = compiled.around(result.trunk.network)
     if bank is None or features in result.tail.modules():
         return result, bank
     return result, mapped_views(bank, n, lambda hidden_bd: features.whiten(hidden_bd.to(features.map_de.device)))
