@@ -47,6 +47,6 @@ def test_what_is_said_of_groups():
 def test_an_expected_share_is_told_only_where_labels_were_held_back():
     found = {"n": 10, "share": 0.731, "low": 0.61, "high": 0.849}
     summary = {"expected_right": {"known": found, "new": None}, "held_back": {"n": 5}}
-    assert expected_words(summary, "known") == "about 73% of them right (likely 61% to 85%)"
+    assert expected_words(summary, "known") == "about 73% of them are right (likely 61% to 85%)"
     assert expected_words(summary, "new") is None
     assert expected_words(summary | {"held_back": None}, "known") is None

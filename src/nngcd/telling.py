@@ -7,7 +7,7 @@ from typing import Any
 
 MOST_GROUPS = 5
 """Known categories that may hide another one and get a sentence of their own."""
-RIGHT = {"known": "right", "new": "of the main class of their category"}
+RIGHT = {"known": "are right", "new": "belong to the main class of their category"}
 """What being right means for a row that is called known or new."""
 SUSPICIOUS_SHARE = 0.5
 """Of the known categories: more that were split say something about the labels."""

@@ -97,8 +97,8 @@ def trust_words(confidence: Summary) -> list[str]:
     for kind, right in RIGHT.items():
         if (found := confidence[kind]) is not None:
             lines.append(
-                f"Rows called {kind} ({found['n']:,}): stated confidence {found['stated']:.2f}, {right} "
-                f"{found['right']:.2f}."
+                f"Rows called {kind} ({found['n']:,}): the mean confidence is {found['stated']:.2f}, and "
+                f"{found['right']:.0%} {right}."
             )
     for name, words in (("novelty_auroc", "all rows"), ("novelty_auroc_known", "rows called known")):
         if confidence[name] is not None:

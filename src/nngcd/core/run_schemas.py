@@ -141,6 +141,8 @@ class Summary(Stored):
     n_possible_label_errors: Count = 0
     n_unchecked_categories: Count = 0
     known_splits: list[KnownSplit] = []
+    expected_right: dict[Literal["known", "new"], Expected | None] = {}
+    hidden_groups: list[HiddenGroup] = []
     finished: Text = ""
 
 
@@ -158,8 +160,6 @@ class WholeSummary(Summary):
     smallest_new: Text | None
     smallest_new_size: Count
     largest_share: Share
-    expected_right: dict[Literal["known", "new"], Expected | None] = {}
-    hidden_groups: list[HiddenGroup] = []
     n_unreadable: Count
 
 
