@@ -1,0 +1,27 @@
+"""How far to trust an interval of K: what was measured on tasks whose number of classes is known."""
+
+from __future__ import annotations
+
+from nngcd.clustering.k_scores import ENOUGH_CLASSES, Confidence
+
+NARROW, WIDE = 0.15, 0.4
+"""Half the width of an interval in units of K, up to which it is called good, and fair."""
+MEASURED = (10, 200)
+"""Fewest and most classes of the tasks on which coverage was measured (`benchmarks/k_intervals.py`)."""
+HELD = {"good": 9, "fair": 9, "low": 9}
+"""In how many of ten such tasks the true number was inside the interval."""
+
+
+def confidence_of_pairs(k: int, low: int, high: int, n_old: int) -> tuple[Confidence, str]:
+    """Return the confidence and what it rests on: good only for tasks of a size for which coverage was measured."""
+    half_width = (high - low) / (2 * k)
+    confidence: Confidence = "good" if half_width <= NARROW else "fair" if half_width <= WIDE else "low"
+    if n_old < ENOUGH_CLASSES:
+        return "low", f"only {n_old} classes are labelled, too few to know what the others are like"
+    if not MEASURED[0] <= k <= MEASURED[1]:
+        least = "low" if confidence == "low" else "fair"
+        return least, f"intervals were checked on tasks of {MEASURED[0]} to {MEASURED[1]} classes only"
+    return confidence, (
+        f"{n_old} classes are labelled; in {HELD[confidence]} of 10 test tasks with such intervals the true number was "
+        "inside"
+    )
