@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from statistics import mean, median
 from typing import NamedTuple
 

@@ -76,19 +76,18 @@ def _at_depths(unit_nd: Tensor, class_n: Ids, is_seen_n: Flags) -> list[Neighbou
     place_r = np.searchsorted(depth_g, np.arange(deepest) + 1)
     row_m = np.flatnonzero(class_u >= 0)
     target_ud = unit_nd[torch.from_numpy(image_u)]
-    near_gcc = np.zeros(len(depth_g) * n_old * n_old)
+    near_x = np.zeros(len(depth_g) * n_old * n_old)
     for row_b in np.array_split(row_m, -(-len(row_m) * len(image_u) // BLOCK_CELLS)):
         similarity_bu = target_ud[torch.from_numpy(row_b)] @ target_ud.T
         similarity_bu[torch.arange(len(row_b)), torch.from_numpy(row_b)] = -torch.inf
         class_br = class_u[similarity_bu.topk(deepest).indices.numpy()]
         cell_br = (place_r[None] * n_old + class_u[row_b][:, None]) * n_old + class_br
-        near_gcc += np.bincount(cell_br[class_br >= 0], minlength=len(near_gcc))
-    near_gcc = near_gcc.reshape(len(depth_g), n_old, n_old).cumsum(0)
+        near_x += np.bincount(cell_br[class_br >= 0], minlength=len(near_x))
+    near_gcc: Floats = near_x.reshape(len(depth_g), n_old, n_old).cumsum(0)
     n_counted_c = np.bincount(class_u[row_m], minlength=n_old).astype(np.float64)
     n_seen_c = np.bincount(class_n[is_seen_n], minlength=n_old).astype(np.float64)
     return [
-        Neighbours(int(depth), near_cc, n_counted_c, n_seen_c, len(image_u))
-        for depth, near_cc in zip(depth_g, near_gcc, strict=True)
+        Neighbours(depth, near_gcc[g], n_counted_c, n_seen_c, len(image_u)) for g, depth in enumerate(depth_g.tolist())
     ]
 
 

@@ -53,5 +53,5 @@ def by_silhouette(task: Task, why: str) -> KEstimate:
     curve = tuple((k, float(silhouettes[k].mean())) for k in sorted(silhouettes))
     within = [k for k, mean in curve if mean >= silhouettes[best].mean() - error]
     low, high = within[0], within[-1]
-    reason = f"{why}, so that only the shape of the clusters was looked at"
+    reason = f"{why}, so that only the shape of the clusters was looked at; the true number is often outside"
     return KEstimate(best, low, high, curve, "silhouette", "low", reason, task.is_at_edge(low, high))

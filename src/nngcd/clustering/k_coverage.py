@@ -19,8 +19,8 @@ def confidence_of_pairs(k: int, low: int, high: int, n_old: int) -> tuple[Confid
     if n_old < ENOUGH_CLASSES:
         return "low", f"only {n_old} classes are labelled, too few to know what the others are like"
     if not MEASURED[0] <= k <= MEASURED[1]:
-        least = "low" if confidence == "low" else "fair"
-        return least, f"intervals were checked on tasks of {MEASURED[0]} to {MEASURED[1]} classes only"
+        at_most: Confidence = "low" if confidence == "low" else "fair"
+        return at_most, f"intervals were checked on tasks of {MEASURED[0]} to {MEASURED[1]} classes only"
     return confidence, (
         f"{n_old} classes are labelled; in {HELD[confidence]} of 10 test tasks with such intervals the true number was "
         "inside"

@@ -31,14 +31,15 @@ class KEstimate:
 
     k: int
     low: int
-    """Fewest classes whose score is within one standard error of the best; `pairs` with fewer than 10 labelled classes
-    takes in one more to either side, because so few cannot tell the error."""
+    """Fewest classes of the interval. `pairs`: the most likely numbers that hold 80 % of the probability together, and
+    at least one to either side. The other methods: numbers whose score is within one standard error of the best."""
     high: int
     """Most such classes."""
     curve: tuple[tuple[int, float], ...]
     """(K, score), ascending in K; what the score is depends on the method."""
     method: Literal["pairs", "accuracy", "hold-out", "communities", "silhouette", "given"]
-    """`pairs`: relative likelihood of K, 1 for the best, from how often labelled images share a cluster. `accuracy`:
+    """`pairs`: the probability of at most K classes, or of at least K if that is smaller, from the size of the labelled
+    ones, each K weighted by 1 / K for the least relative error. `accuracy`:
     share of the labelled images that k-means with K clusters gets right. `hold-out`: accuracy on classes whose labels
     were held out times silhouette, each from 0 to 1. `communities`: the share of counts that are at most K, or of those
     that are at least K if it is smaller. `silhouette`: mean silhouette of k-means with K clusters. `given`: the range
@@ -159,11 +160,7 @@ def is_within_error(score_sj: Floats, best: int, n_drawn: int) -> Flags:
 
 
 def confidence_of(k: int, low: int, high: int, n_old: int) -> tuple[Confidence, str]:
-    """Return `good` for an interval of 15 % to either side, `fair` for 40 %, both from at least 10 labelled classes.
-
-    Fewer cannot know its width: of 60 blobs that lie far apart, 6 of them labelled, `pairs` counted 20 to 29, with
-    intervals that ended at 25 to 31 in three of four seeds.
-    """
+    """Return `good` for an interval of 15 % to either side, `fair` for 40 %, both from at least 10 labelled classes."""
     width = (high - low) / (2 * k)
     classes = f"{n_old} labelled classes fit {low} to {high}"
     if n_old < ENOUGH_CLASSES:

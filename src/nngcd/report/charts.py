@@ -37,7 +37,7 @@ def k_chart(estimate: KEstimate) -> str:
     back = [f'<rect class="band" x="{low - 2:.1f}" y="{TOP}" width="{high - low + 4:.1f}" height="{y.length}"/>']
     front = [f'<path class="mark" d="M{at:.1f} {TOP}V{HEIGHT - BOTTOM}"/>']
     title = (
-        f"Score of each number of categories. {estimate.k} is best, {estimate.low} to {estimate.high} nearly as good."
+        f"Score of each number of categories. {estimate.k} is best, the interval is {estimate.low} to {estimate.high}."
     )
     return _svg(title, [line], "number of categories", back=back, front=front)
 

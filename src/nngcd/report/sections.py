@@ -19,7 +19,7 @@ from nngcd.report.trust import expected, split_list
 MOST_PROBLEMS = 200
 """Problems listed on the page; problems.csv has all."""
 TRUST = {
-    "good": "This number can be trusted.",
+    "good": "The true number is most likely inside this interval.",
     "fair": "Treat this number as a guide.",
     "low": "Do not rely on this number: look at the groups below, and set it yourself with <code>--k</code>.",
 }
@@ -126,7 +126,7 @@ def how_many(findings: Findings) -> str:
     )
     chart = (
         f"<figure>{k_chart(estimate)}<figcaption>How well each number of categories fits (method "
-        f"{escape(estimate.method)}). Shaded: the numbers that fit nearly as well as the best.</figcaption></figure>"
+        f"{escape(estimate.method)}). Shaded: the interval.</figcaption></figure>"
         if len(estimate.curve) > 1
         else ""
     )
