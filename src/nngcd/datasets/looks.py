@@ -21,7 +21,7 @@ def look_of(image: Image.Image, box: tuple[float, float, float, float] | None = 
         image: of any size.
         box: the part that shows the picture; a JPEG decoded at an eighth of its size has a filled-up rim.
     """
-    small = image.resize((SIDE, SIDE), Image.Resampling.BOX, box=box, reducing_gap=2.0)
+    small = image.resize((SIDE, SIDE), Image.Resampling.BOX, box=box)
     return small.convert("RGB").tobytes()
 
 

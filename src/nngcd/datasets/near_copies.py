@@ -19,7 +19,7 @@ from nngcd.datasets.split import Split
 
 NONE = -1
 LOOK_LIMITS = tuple(0.1 / 3**step for step in range(4))
-"""Distances at which looks are linked. On CUB, 0.1 finds most crops of 4 % and no pair of different photographs."""
+"""Distances at which looks are linked. On CUB, 0.1 finds nine in ten crops of 4 % and no false pair."""
 FEATURE_LIMITS = (0.001,)
 """Features of one category may be very close, so only nearly equal ones are copies: a cosine of 0.999."""
 APART = 3.0
