@@ -16,20 +16,24 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+from unittest.mock import patch
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from measuring import Target
+from nngcd import suspicions
+from nngcd.confidence import KNOWN_IS_KNOWN, KNOWN_IS_RIGHT, NEW_IS_RIGHT, probability
 from nngcd.core.errors import NngcdWarning
 from nngcd.core.progress import Progress
 from nngcd.job import prepare
 from nngcd.metrics.calibration import auroc
 from nngcd.pipeline import fit_job
-from nngcd.results import Fitted, results_of
+from nngcd.results import Fitted
 from nngcd.settings import resolve
 from nngcd.suspicions import hidden_groups
 from open_tasks import OpenTask, Pool, add_pools, draw_task, open_pools
@@ -41,27 +45,66 @@ Flags = NDArray[np.bool_]
 
 
 class Outcome(NamedTuple):
-    """A finished task: what a row is called, what is stated, what is true; unlabelled rows only."""
+    """A finished task: what each unlabelled row is called and is, and what speaks for it."""
 
     name: str
     k: int
     found_k: int
-    is_known: Flags
-    """Whether a row is called known."""
-    is_right: Flags
-    is_of_known: Flags
-    """Whether a row's image is of a known category."""
-    confidence: NDArray[np.float64]
-    before: NDArray[np.float64]
+    n_old: int
+    class_u: NDArray[np.int64]
+    cluster_u: NDArray[np.int64]
+    before_u: NDArray[np.float64]
     """The model's own probability, calibrated on held-back labels alone."""
-    novelty: NDArray[np.float64]
-    groups: list[bool]
-    """For each category with a warning, whether most of the group is of other categories."""
-    n_hiding: int
-    n_found: int
-    """Categories that hide another class, and those of them with a warning."""
     known_evidence: NDArray[np.float64]
+    """Of the rows called known, a column for each part of `KnownEvidence`."""
     new_evidence: NDArray[np.float64]
+
+    @property
+    def is_known(self) -> Flags:
+        """Whether a row is called known."""
+        return self.cluster_u < self.n_old
+
+    @property
+    def is_right(self) -> Flags:
+        """Whether a row is right: by name in known clusters, of the class that most are of in new ones."""
+        is_right = self.class_u == self.cluster_u
+        for cluster in np.unique(self.cluster_u[~self.is_known]):
+            inside = self.cluster_u == cluster
+            is_right[inside] = self.class_u[inside] == np.bincount(self.class_u[inside]).argmax()
+        return is_right
+
+    @property
+    def is_of_known(self) -> Flags:
+        """Whether a row's image is of a known category."""
+        return self.class_u < self.n_old
+
+    @property
+    def confidence(self) -> NDArray[np.float64]:
+        """What is stated, with the weights of now."""
+        stated = np.empty(len(self.class_u))
+        stated[self.is_known] = _judged(KNOWN_IS_RIGHT, self.known_evidence)
+        stated[~self.is_known] = _judged(NEW_IS_RIGHT, self.new_evidence)
+        return stated
+
+    @property
+    def novelty_of_known(self) -> NDArray[np.float64]:
+        """How likely the rows called known are of no known category."""
+        return 1 - _judged(KNOWN_IS_KNOWN, self.known_evidence)
+
+    def warnings(self) -> list[tuple[int, bool]]:
+        """Return the categories that get a warning, each with whether most of its group is of other categories."""
+        table = pd.DataFrame({"image_id": np.arange(len(self.class_u)), "label_given": None,
+                              "category": self.cluster_u, "confidence": self.confidence})  # fmt: skip
+        groups = hidden_groups(table, range(self.n_old))  # type: ignore[arg-type]  # categories by number
+        return [(int(g.category), bool((self.class_u[g.image_ids] != int(g.category)).mean() > 0.5)) for g in groups]
+
+    def hiding(self) -> list[int]:
+        """Return the known categories that do hide another class."""
+        return [number for number in range(self.n_old) if _hides(self.class_u[self.cluster_u == number], number)]
+
+
+def _judged(weights: tuple[float, ...], evidence: NDArray[np.float64]) -> NDArray[np.float64]:
+    return probability(weights, list(torch.from_numpy(evidence).T)).numpy()
 
 
 def main() -> None:
@@ -104,7 +147,8 @@ def development_tasks(pools: dict[str, Pool]) -> Iterator[OpenTask]:
         n_classes = int(rng.integers(10, 81))
         n_old = max(round(n_classes * rng.choice([0.3, 0.5, 0.5, 0.7])), 4)
         share = float(rng.choice([0.25, 0.5, 0.5, 0.8]))
-        yield draw_task("dev", pool, n_classes=n_classes, n_old=n_old, labelled_share=share, seed=seed)
+        tail = float(rng.choice([1.0, 1.0, 4.0]))
+        yield draw_task("dev", pool, n_classes=n_classes, n_old=n_old, labelled_share=share, tail_ratio=tail, seed=seed)
 
 
 def some_classes(pool: Pool, *, first: int) -> Pool:
@@ -128,50 +172,25 @@ def outcome_of(task: OpenTask, out: Path, cache: Path | None) -> Outcome:
 
 
 def _outcome(task: OpenTask, fitted: Fitted) -> Outcome:
-    n_old, cluster_n = task.truth.n_old, fitted.scores_nk.argmax(-1).numpy()
-    is_open = ~task.split.is_labelled
-    class_u, cluster_u = task.truth.classes[is_open], cluster_n[is_open]
-    results, row_u = results_of(task.split, fitted), torch.from_numpy(np.flatnonzero(is_open))
-    table, confidence, scores_uk = results[is_open], fitted.confidence, fitted.scores_nk[row_u]
-    is_known = torch.from_numpy(cluster_u < n_old)
-    features_uf = fitted.features_nd[row_u]
+    n_old, row_u = task.truth.n_old, torch.from_numpy(np.flatnonzero(~task.split.is_labelled))
+    scores_uk, features_uf, confidence = fitted.scores_nk[row_u], fitted.features_nd[row_u], fitted.confidence
+    cluster_u = scores_uk.argmax(-1)
+    is_known = cluster_u < n_old
     known = confidence.known_evidence(scores_uk[is_known], features_uf[is_known], n_old=n_old)
-    groups = hidden_groups(results, task.split.class_names)
-    named = {group.category for group in groups}
-    hiding = [
-        name for number, name in enumerate(task.split.class_names) if _hides(class_u[cluster_u == number], number)
-    ]
-    numbers = {name: number for number, name in enumerate(task.split.class_names)}
+    new = confidence.new_evidence(scores_uk[~is_known], n_old=n_old)
     return Outcome(
-        name=task.name, k=task.k, found_k=fitted.scores_nk.shape[1],
-        is_known=is_known.numpy(), is_right=_is_right(class_u, cluster_u, n_old), is_of_known=class_u < n_old,
-        confidence=table["confidence"].to_numpy(), novelty=table["novelty"].to_numpy(),
-        before=confidence.probabilities(scores_uk).max(-1).values.numpy(),
-        groups=[_is_other(results, group.image_ids, task, numbers[group.category]) for group in groups],
-        n_hiding=len(hiding), n_found=len(named & set(hiding)),
+        name=task.name, k=task.k, found_k=fitted.scores_nk.shape[1], n_old=n_old,
+        class_u=task.truth.classes[row_u.numpy()], cluster_u=cluster_u.numpy(),
+        before_u=confidence.probabilities(scores_uk).max(-1).values.numpy(),
         known_evidence=torch.stack(list(known), 1).double().numpy(),
-        new_evidence=torch.stack(list(confidence.new_evidence(scores_uk[~is_known], n_old=n_old)), 1).double().numpy(),
+        new_evidence=torch.stack(list(new), 1).double().numpy(),
     )  # fmt: skip
-
-
-def _is_right(class_u: NDArray[np.int64], cluster_u: NDArray[np.int64], n_old: int) -> Flags:
-    """Return which rows are right: by name in known clusters, of the class that most are of in new ones."""
-    is_right = class_u == cluster_u
-    for cluster in np.unique(cluster_u[cluster_u >= n_old]):
-        inside = cluster_u == cluster
-        is_right[inside] = class_u[inside] == np.bincount(class_u[inside]).argmax()
-    return is_right
 
 
 def _hides(class_m: NDArray[np.int64], own: int) -> bool:
     others = class_m[class_m != own]
     most = int(np.bincount(others).max()) if len(others) else 0
     return most >= max(LEAST_HIDDEN, LEAST_HIDDEN_SHARE * len(class_m))
-
-
-def _is_other(results: Any, image_ids: list[str], task: OpenTask, own: int) -> bool:  # noqa: ANN401 (a table)
-    inside = results["image_id"].isin(image_ids).to_numpy()
-    return bool((task.truth.classes[inside] != own).mean() > 0.5)
 
 
 def show(outcomes: list[Outcome], *, is_strict: bool) -> None:
@@ -183,14 +202,15 @@ def show(outcomes: list[Outcome], *, is_strict: bool) -> None:
     for one in outcomes:
         cells = []
         for kind, called in (("known", one.is_known), ("new", ~one.is_known)):
-            before, stated, right = (float(v[called].mean()) for v in (one.before, one.confidence, one.is_right))
+            before, stated, right = (float(v[called].mean()) for v in (one.before_u, one.confidence, one.is_right))
             gaps[kind].append(stated - right)
             gaps[f"{kind} before"].append(before - right)
             cells += [f"{before:.3f}", f"{stated:.3f}", f"{right:.3f}"]
-        separations.append(auroc(one.novelty[one.is_known], ~one.is_of_known[one.is_known]))
+        separations.append(auroc(one.novelty_of_known, ~one.is_of_known[one.is_known]))
         print(f"| {one.name} | {one.k} | {one.found_k} | {' | '.join(cells)} | {separations[-1]:.2f} |")
-    warned, n_hiding = [good for one in outcomes for good in one.groups], sum(one.n_hiding for one in outcomes)
-    n_found = sum(one.n_found for one in outcomes)
+    warned = [is_good for one in outcomes for _, is_good in one.warnings()]
+    n_hiding = sum(len(one.hiding()) for one in outcomes)
+    n_found = sum(len({number for number, _ in one.warnings()} & {*one.hiding()}) for one in outcomes)
     targets = []
     for kind, of_kind in gaps.items():
         size = np.abs(of_kind)
@@ -208,31 +228,28 @@ def show(outcomes: list[Outcome], *, is_strict: bool) -> None:
 
 def fit(outcomes: list[Outcome]) -> None:
     """Print the weights that make the development tasks' outcomes most probable, every task counting alike."""
-    sane = [one for one in outcomes if abs(np.log(one.found_k / one.k)) < 0.3]
-    print(f"{len(sane)} of {len(outcomes)} tasks, those whose number of categories was found to a quarter")
-    for name, evidence, target, called in (
-        ("KNOWN_IS_RIGHT", "known_evidence", "is_right", True),
-        ("KNOWN_IS_KNOWN", "known_evidence", "is_of_known", True),
-        ("NEW_IS_RIGHT", "new_evidence", "is_right", False),
-        ("NEW_IS_NEW", "new_evidence", "is_new", False),
-    ):
-        x = [getattr(one, evidence) for one in sane]
-        y = [(~one.is_of_known if target == "is_new" else getattr(one, target))[one.is_known == called] for one in sane]
-        print(name, _weights(x, y))
-    print(
-        "SPREAD",
-        {kind: round(float(np.std(_gaps(sane, called))), 3) for kind, called in (("known", True), ("new", False))},
-    )
+    known = [one.known_evidence for one in outcomes]
+    new = [one.new_evidence for one in outcomes]
+    print("KNOWN_IS_RIGHT", _weights(known, [one.is_right[one.is_known] for one in outcomes]))
+    print("KNOWN_IS_KNOWN", _weights(known, [one.is_of_known[one.is_known] for one in outcomes]))
+    print("NEW_IS_RIGHT", _weights(new, [one.is_right[~one.is_known] for one in outcomes]))
+    print("NEW_IS_NEW", _weights(new, [~one.is_of_known[~one.is_known] for one in outcomes]))
+    for limit in (0.25, 0.3, 0.35, 0.4, 0.45, 0.5):
+        with patch.object(suspicions, "DOUBTFUL", limit):
+            warned = [is_good for one in outcomes for _, is_good in one.warnings()]
+            found = [{number for number, _ in one.warnings()} & {*one.hiding()} for one in outcomes]
+        recall = sum(map(len, found)) / max(sum(len(one.hiding()) for one in outcomes), 1)
+        print(f"DOUBTFUL {limit}: {len(warned)} warnings, precision {np.mean(warned or [0]):.2f}, recall {recall:.2f}")
+    for kind in ("known", "new"):
+        gaps = [one.confidence - one.is_right for one in outcomes]
+        of_kind = [gap[one.is_known == (kind == "known")].mean() for gap, one in zip(gaps, outcomes, strict=True)]
+        print(f"SPREAD, {kind}: {np.std(of_kind):.3f} with the weights of now")
 
 
 def _weights(x: list[NDArray[np.float64]], y: list[Flags]) -> tuple[float, ...]:
     weight = np.concatenate([np.full(len(one), 100 / max(len(one), 1)) for one in y])
     found = LogisticRegression(C=1.0).fit(np.concatenate(x), np.concatenate(y), sample_weight=weight)
     return tuple(np.round([found.intercept_[0], *found.coef_[0]], 2).tolist())
-
-
-def _gaps(outcomes: list[Outcome], called: bool) -> list[float]:
-    return [float((one.confidence - one.is_right)[one.is_known == called].mean()) for one in outcomes]
 
 
 if __name__ == "__main__":

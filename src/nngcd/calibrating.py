@@ -73,6 +73,7 @@ def calibrate(  # noqa: PLR0913 (what a model says, of what, and what is known a
         n_held_back=len(held),
         n_right=int((scores_nk[held].argmax(-1).numpy() == label_m).sum()),
         steadiness=tuple(steadiness),
+        size=_relative_sizes(scores_nk.argmax(-1), labels, is_held_back, n_old, scores_nk.shape[1]),
         familiar=float(np.quantile(scores_nk.max(-1).values.numpy(), LEAST_FAMILIAR)),
         surroundings=surroundings,
     )
@@ -102,6 +103,16 @@ def _with_usual_evidence(plain: Confidence, scores_mk: Tensor, features_md: Tens
         usual_around=(float(found.around_b.sum()) + PRIOR_IMAGES * plain.usual_around) / n,
         usual_odds=(float(found.odds_b.sum()) + PRIOR_IMAGES * plain.usual_odds) / n,
     )
+
+
+def _relative_sizes(
+    cluster_n: Tensor, labels: NDArray[np.int64], is_held_back: NDArray[np.bool_], n_old: int, n_clusters: int
+) -> tuple[float, ...]:
+    """Return how many images each cluster has, over those of the median known cluster, or of the median one."""
+    own_n = np.where((labels >= 0) & ~is_held_back, labels, cluster_n.numpy())
+    n_k = np.bincount(own_n, minlength=n_clusters)
+    usual = float(np.median(n_k[:n_old] if n_old else n_k))
+    return tuple((n_k / max(usual, 1.0)).tolist())
 
 
 def fitted_temperature(scores_mk: Tensor, label_m: NDArray[np.int64]) -> float:

@@ -36,10 +36,10 @@ KNOWN_IS_RIGHT = (-0.02, 1.87, 0.51, 0.59, -3.01, -0.37)
 """Log odds that a row called known is right: a constant, and the weights of `KnownEvidence`."""
 KNOWN_IS_KNOWN = (1.58, 1.85, 1.18, -0.11, -4.21, -0.46)
 """The same for being of some known category."""
-NEW_IS_RIGHT = (-0.1, 0.8, 0.38, -0.11)
+NEW_IS_RIGHT = (-0.1, 0.8, 0.38, -0.11, 0.0)
 """Log odds that a row called new is of the class that most of its cluster is of: a constant, and the weights of
 `NewEvidence`."""
-NEW_IS_NEW = (-0.03, -0.98, 0.2, 1.91)
+NEW_IS_NEW = (-0.03, -0.98, 0.2, 1.91, 0.0)
 """The same for being of no known category."""
 SPREAD = 0.07
 """Deviation of the mean confidence from the share that is right, from task to task."""
@@ -73,6 +73,8 @@ class NewEvidence(NamedTuple):
     """How far its cluster stays together in a plain k-means, in log odds."""
     against_known_b: Tensor
     """Log odds of its category against all known ones."""
+    size_b: Tensor
+    """How many times larger its cluster is than a usual known one, as a logarithm: two classes in one make it large."""
 
 
 class Judgement(NamedTuple):
@@ -100,6 +102,8 @@ class Confidence:
     """What speaks for held-back images that are called known, on average: `KnownEvidence.around_b` and `odds_b`."""
     steadiness: tuple[float, ...] = ()
     """How far the images of each cluster stay together in a plain k-means: a share of their pairs."""
+    size: tuple[float, ...] = ()
+    """How many images each cluster has, over those of the median known cluster."""
     sureness: tuple[float, ...] = ()
     """The confidence of held-back images, or else of unlabelled ones, rising: the least sure are called unsure."""
     sureness_of_all: tuple[float, ...] = ()
@@ -154,12 +158,12 @@ class Confidence:
         is_known_b = scores_bk.argmax(-1) < n_old
         if is_known_b.any():
             evidence = self.known_evidence(scores_bk[is_known_b], features_bd[is_known_b], n_old=n_old)
-            right_b[is_known_b] = _probability(KNOWN_IS_RIGHT, evidence)
-            novel_b[is_known_b] = 1 - _probability(KNOWN_IS_KNOWN, evidence)
+            right_b[is_known_b] = probability(KNOWN_IS_RIGHT, evidence)
+            novel_b[is_known_b] = 1 - probability(KNOWN_IS_KNOWN, evidence)
         evidence_of_new = self.new_evidence(scores_bk[~is_known_b], n_old=n_old)
-        right_b[~is_known_b] = _probability(NEW_IS_RIGHT, evidence_of_new)
+        right_b[~is_known_b] = probability(NEW_IS_RIGHT, evidence_of_new)
         if n_old:
-            novel_b[~is_known_b] = _probability(NEW_IS_NEW, evidence_of_new)
+            novel_b[~is_known_b] = probability(NEW_IS_NEW, evidence_of_new)
         return Judgement(right_b, novel_b)
 
     def known_evidence(self, scores_bk: Tensor, features_bd: Tensor, *, n_old: int) -> KnownEvidence:
@@ -177,7 +181,8 @@ class Confidence:
         best_b = self.probabilities(scores_bk).max(-1)
         steadiness_b = torch.tensor(self.steadiness or [0.5] * scores_bk.shape[1])[best_b.indices]
         against_known_b = self._odds(scores_bk, slice(0, n_old))
-        return NewEvidence(_log_odds(best_b.values), _log_odds(steadiness_b), against_known_b)
+        size_b = torch.tensor(self.size or [1.0] * scores_bk.shape[1])[best_b.indices].clamp(0.1, 10).log()
+        return NewEvidence(_log_odds(best_b.values), _log_odds(steadiness_b), against_known_b, size_b)
 
     def _odds(self, scores_bk: Tensor, others: slice) -> Tensor:
         """Return the log odds of the best category against some others together."""
@@ -219,7 +224,7 @@ def check_unsure(share: float) -> None:
         raise ConfigError("--unsure", share, "must be in [0, 1): the share of known images that is called unsure")
 
 
-def _probability(weights: Sequence[float], evidence: Sequence[Tensor]) -> Tensor:
+def probability(weights: Sequence[float], evidence: Sequence[Tensor]) -> Tensor:
     """Return the probability whose log odds are a constant and the weighted evidence (logistic regression)."""
     constant, *rest = weights
     parts = [weight * part_b.double() for weight, part_b in zip(rest, evidence, strict=True)]

@@ -252,6 +252,7 @@ class Confidence(Stored):
     usual_around: float = 0.0
     usual_odds: float = 5.0
     steadiness: list[Share] = []
+    size: list[Annotated[float, Field(ge=0)]] = []
     sureness: list[Share] = []
     sureness_of_all: list[Share] = []
     familiar: float | None = None
