@@ -43,6 +43,7 @@ WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "level 0.05": ({"split_level": 0.05}, {}),
     "level 0.5": ({"split_level": 0.5}, {}),
     "without plain features": ({}, {"PLAIN_LEVEL": 1.1}),
+    "a split gains a quarter of its merge's cost": ({}, {"LEAST_GAIN": 0.25}),
     "a split gains what its merge costs": ({}, {"LEAST_GAIN": 1.0}),
     "whatever the merge costs": ({}, {"LEAST_GAIN": 0.0}),
 }

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nngcd.clustering.hidden_parts import HiddenPart, hidden_parts
 
-LEAST_GAIN = 0.25
+LEAST_GAIN = 0.5
 """How much of what its merge costs a split must gain: where all new clusters are far apart, a wrong split would put two
 categories into one."""
 
