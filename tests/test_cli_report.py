@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -56,6 +57,7 @@ def test_a_run_stopped_while_its_page_is_written_is_complete(nngcd, image_folder
 
     def stopped(*arguments, **options):
         os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(30)  # Another thread may get the signal, and tells this one a little later.
 
     monkeypatch.setattr("nngcd.cli.running.write_report", stopped)
     options = ["--k", 3, "--method", "kmeans", "--image-size", 32, "--workers", 0, "--out", run]

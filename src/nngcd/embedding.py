@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nngcd.backbones import load_backbone
 from nngcd.backbones.backbone import Backbone, frozen
-from nngcd.backbones.engines import choose_engine
+from nngcd.backbones.engines import USUAL, choose_engine
 from nngcd.core.atomic import atomic, closing, mapped_array, writing
 from nngcd.core.device import choose_device, choose_precision, choose_workers
 from nngcd.core.errors import ConfigError, DataError
@@ -45,7 +45,7 @@ def write_embeddings(
     path: Path,
     *,
     workers: int | None = None,
-    engine: str = "auto",
+    engine: str = USUAL,
     progress: Progress | None = None,
 ) -> list[Path]:
     """Write the features of a split's images and return the files: `.npy` with a `.csv` of its rows, or `.parquet`.

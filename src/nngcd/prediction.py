@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pandas as pd
 import torch
 
-from nngcd.backbones.engines import choose_engine
+from nngcd.backbones.engines import USUAL, choose_engine
 from nngcd.confidence import Confidence
 from nngcd.core.components import find_component
 from nngcd.core.config import build
@@ -57,12 +57,12 @@ class Predictor:
     """How many further categories each row names."""
     workers: int | None = None
     """Image-reading processes; one per core when absent."""
-    engine: str = "auto"
+    engine: str = USUAL
     """What computes the frozen part of the network (`backbones.engines`)."""
 
     @classmethod
     def load(
-        cls, run: RunFolder, *, device: str = "auto", workers: int | None = None, engine: str = "auto"
+        cls, run: RunFolder, *, device: str = "auto", workers: int | None = None, engine: str = USUAL
     ) -> Predictor:
         """Return the predictor of a finished run, with the names its review gave.
 
@@ -228,7 +228,7 @@ def features_of(
     split: Split,
     *,
     workers: int | None = None,
-    engine: str = "auto",
+    engine: str = USUAL,
     progress: Progress | None = None,
 ) -> Iterable[torch.Tensor]:
     """Return the trained features of a split's images or features, in pieces and in order."""

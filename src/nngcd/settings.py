@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import yaml
 
-from nngcd.backbones.engines import Engine
+from nngcd.backbones.engines import USUAL, Engine
 from nngcd.confidence import UNSURE, check_unsure
 from nngcd.core import config
 from nngcd.core.components import find_component
@@ -76,7 +76,7 @@ class Settings:
     """auto, cpu, cuda or mps."""
     precision: str = "auto"
     """auto, 32-true, 16-mixed or bf16-mixed."""
-    engine: Engine = "auto"
+    engine: Engine = USUAL
     """What computes frozen networks: torch, openvino (on a CPU), or auto, which takes OpenVINO where a trial has shown
     that it gives the same numbers sooner."""
     workers: int | None = None

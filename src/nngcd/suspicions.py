@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-DOUBTFUL = 0.4
+DOUBTFUL = 0.35
 """Confidence below which an image counts for the group. Of 0.3 to 0.6, and of the shares below, chosen on development
 tasks (`benchmarks/open_world.py`)."""
 LEAST_IMAGES, LEAST_SHARE = 4, 0.2

@@ -25,6 +25,8 @@ from nngcd.core.files import write_json
 from nngcd.core.user_cache import user_cache
 
 Engine = Literal["auto", "torch", "openvino"]
+USUAL: Engine = "torch"
+"""What computes where nobody says otherwise."""
 
 LARGEST_DIFFERENCE = 1e-4
 """Between the two engines' outputs, relative to the largest output."""
@@ -32,7 +34,7 @@ FEWEST_IMAGES = 256
 """For fewer, what is saved is less than the seconds that compiling takes."""
 N_TRIED, N_PASSES = 4, 3
 """Images that both engines are compared with, and how often."""
-MISSING = "OpenVINO is not installed (pip install openvino)"
+MISSING = "OpenVINO is not installed (pip install 'nngcd[openvino]')"
 
 
 @dataclass(frozen=True, slots=True)

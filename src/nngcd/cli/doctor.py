@@ -110,5 +110,5 @@ def _try_default_backbone() -> str:
     # At the sizes that `nngcd fit` sees images at.
     seen = with_sizes(frozen(backbone), resolve({"data": "digits"}).views.sizes)
     choose_engine("auto", seen, n_images=FEWEST_IMAGES)
-    engine = f"engine {seen.trunk.engine}: {seen.trunk.engine_reason}"
+    engine = f"--engine auto would take {seen.trunk.engine}: {seen.trunk.engine_reason}"
     return f"ok ({backbone.name}, {backbone.n_features} features; {engine})"
