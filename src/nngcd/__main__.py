@@ -1,6 +1,6 @@
 """`python -m nngcd` is the same as `nngcd`."""
 
-from nngcd.cli import main
+from nngcd.cli import program
 
 if __name__ == "__main__":
-    main()
+    program()

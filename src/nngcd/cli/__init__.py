@@ -1,5 +1,5 @@
 """The command line: `nngcd demo | fit | predict | evaluate | data | doctor`. The only layer that prints."""
 
-from nngcd.cli.app import main
+from nngcd.cli.app import main, program
 
-__all__ = ["main"]
+__all__ = ["main", "program"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 import traceback
 import warnings
@@ -85,6 +86,21 @@ def start(
     """
     if n_launched() > 1 and context.invoked_subcommand != "fit":
         raise UserError(f"only `fit` runs in several processes; start `nngcd {context.invoked_subcommand}` alone.")
+
+
+def program() -> None:
+    """Run the command line as a program of its own: one that was stopped ends at once.
+
+    A signal can leave the queue of torch's reading processes locked, and Python would wait for it forever at its end.
+    """
+    try:
+        main()
+    except SystemExit as end:
+        if end.code == EXIT_INTERRUPTED and n_launched() == 1:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(EXIT_INTERRUPTED)
+        raise
 
 
 def main() -> None:
