@@ -68,11 +68,14 @@ def main() -> None:
     parser.add_argument("--folder", help="one more pool: a folder of images with one folder per class")
     parser.add_argument("--as", dest="way", choices=["fit", "estimate-k"], default="fit", help="whose features to take")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--only", default="", help="only pools with this in their name, for example odd")
     parser.add_argument("--every", action="store_true", help="print every task as well")
     parser.add_argument("--assert", dest="must_hold", action="store_true")
     arguments = parser.parse_args()
     outcomes = []
     for kind, pool in feature_pools(arguments):
+        if arguments.only not in kind:
+            continue
         for task, is_long_tailed in draw_tasks(kind, pool, arguments.seeds):
             assert task.split.features_nvd is not None
             found = estimate_k(task.split.features_nvd[:, 0], task.split.labels)
