@@ -113,7 +113,7 @@ def test_without_openvino_torch_is_taken(small, monkeypatch):
     monkeypatch.setattr(engines, "openvino_version", lambda: "")
     choose_engine("auto", small, n_images=FEWEST_IMAGES)
     assert small.trunk.engine == "torch"
-    with pytest.raises(ResourceError, match="pip install 'nngcd\[openvino\]'"):
+    with pytest.raises(ResourceError, match=r"pip install 'nngcd\[openvino\]'"):
         choose_engine("openvino", small, n_images=FEWEST_IMAGES)
 
 
