@@ -1,4 +1,4 @@
-"""How often the true number of classes is inside the interval of `estimate_k`, and how far the number is off.
+"""Measure how often the interval of `estimate_k` holds the true number of classes, and how far off the number is.
 
 Tasks are drawn from data whose classes are all known: 10 to 200 classes, 5 to 100 % of them known, a half or a fifth of
 the images of a known class labelled, classes of one size or from one to ten times as large. Constants were chosen on

@@ -35,7 +35,7 @@ class Pool(NamedTuple):
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are."""
+        """The number of classes."""
         return int(self.class_n.max()) + 1
 
 
@@ -48,7 +48,7 @@ class OpenTask(NamedTuple):
 
     @property
     def k(self) -> int:
-        """How many categories there are."""
+        """The number of categories."""
         return len(self.truth.class_names)
 
 

@@ -80,7 +80,7 @@ class Outcome(NamedTuple):
 
     @property
     def confidence(self) -> NDArray[np.float64]:
-        """What is stated, with the weights of now."""
+        """The stated probability, with the current weights."""
         stated = np.empty(len(self.class_u))
         stated[self.is_known] = _judged(KNOWN_IS_RIGHT, self.known_evidence)
         stated[~self.is_known] = _judged(NEW_IS_RIGHT, self.new_evidence)
@@ -88,7 +88,7 @@ class Outcome(NamedTuple):
 
     @property
     def novelty_of_known(self) -> NDArray[np.float64]:
-        """How likely the rows called known are of no known category."""
+        """The stated probability that rows called known are of no known category."""
         return 1 - _judged(KNOWN_IS_KNOWN, self.known_evidence)
 
     def warnings(self) -> list[tuple[int, bool]]:
