@@ -90,20 +90,63 @@ class Prototypes(nn.Module):
     the same function with the same gradient (tested), with nothing left to freeze.
     """
 
+    n_used: Tensor
+
     def __init__(
-        self, n_features: int, n_clusters: int, *, generator: torch.Generator, learning_rate: float | None = None
+        self,
+        n_features: int,
+        n_clusters: int,
+        *,
+        generator: torch.Generator,
+        learning_rate: float | None = None,
+        most: int | None = None,
     ) -> None:
+        """Make prototypes at random.
+
+        Args:
+            n_features: length of a feature.
+            n_clusters: how many prototypes there are.
+            generator: of their directions.
+            learning_rate: see `length` below; None leaves it to the length.
+            most: how many there may ever be (`resize`); None: their number stays.
+        """
         super().__init__()
         # torch's default for linear layers, which the authors left in place: the length is sqrt(D * (1 / D) / 3) =
         # 0.577 whatever the number of features.
         bound = 1 / math.sqrt(n_features)
         weight_kd = torch.empty(n_clusters, n_features).uniform_(-bound, bound, generator=generator)
-        self.weight = nn.Parameter(weight_kd)
+        # Rows without a cluster are zero: an optimiser and a checkpoint want parameters whose shape stays.
+        self.weight = nn.Parameter(F.pad(weight_kd, (0, 0, 0, (most or n_clusters) - n_clusters)))
+        self.register_buffer("n_used", torch.tensor(n_clusters), persistent=len(self.weight) > n_clusters)
         # The length of a normalised prototype is its learning rate in disguise: the gradient is inversely proportional
         # to it, and so is the angle a step of given size turns by. Length 1 / sqrt(r) is r times the learning rate; the
         # authors' start is 3 times, and falls or rises with what the losses and the weight decay do to the length.
         self.length = None if learning_rate is None else 1 / math.sqrt(learning_rate)
         self.hold_length()
+
+    @property
+    def used_kd(self) -> Tensor:
+        """The prototypes of clusters that there are."""
+        return self.weight[: int(self.n_used)] if "n_used" not in self._non_persistent_buffers_set else self.weight
+
+    @torch.no_grad()
+    def resize(self, n_clusters: int) -> None:
+        """Change how many prototypes there are, at most to `most`.
+
+        New ones are as long as the others are on average, and have the direction of the first one.
+        """
+        if (before := int(self.n_used)) == n_clusters:
+            return
+        length = torch.linalg.vector_norm(self.used_kd, dim=-1).mean()
+        self.weight[before:n_clusters] = F.normalize(self.weight[0], dim=0) * length
+        self.weight[n_clusters:] = 0
+        self.n_used.fill_(n_clusters)
+
+    @torch.no_grad()
+    def trim(self) -> None:
+        """Let go of rows without a cluster: from now on the number stays."""
+        self.weight = nn.Parameter(self.used_kd.clone(), requires_grad=self.weight.requires_grad)
+        self.register_buffer("n_used", self.n_used, persistent=False)
 
     @torch.no_grad()
     def hold_length(self) -> None:
@@ -112,14 +155,19 @@ class Prototypes(nn.Module):
             self.weight.copy_(F.normalize(self.weight, dim=-1) * self.length)
 
     @torch.no_grad()
-    def turn(self, direction_kd: Tensor, cluster_k: Tensor | slice = slice(None)) -> None:
-        """Turn prototypes towards new directions; their lengths, on which the speed of learning depends, stay."""
+    def turn(self, direction_kd: Tensor, cluster_k: Tensor | None = None) -> None:
+        """Turn prototypes, all of them by default, towards new directions.
+
+        Their lengths, on which the speed of learning depends, stay.
+        """
+        if cluster_k is None:
+            cluster_k = torch.arange(int(self.n_used), device=self.weight.device)
         length_k1 = torch.linalg.vector_norm(self.weight[cluster_k], dim=-1, keepdim=True)
         self.weight[cluster_k] = F.normalize(direction_kd.to(self.weight), dim=-1) * length_k1
 
     def forward(self, features_vbd: Tensor) -> Tensor:
         """Return the logits of features with any leading axes; they are normalised here."""
-        return F.normalize(features_vbd, dim=-1) @ F.normalize(self.weight, dim=-1).T
+        return F.normalize(features_vbd, dim=-1) @ F.normalize(self.used_kd, dim=-1).T
 
 
 class Codes(NamedTuple):

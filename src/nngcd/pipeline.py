@@ -106,7 +106,8 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
         blueprint = dataclasses.replace(job.blueprint, whitened_features=backbone.n_features)
         job = dataclasses.replace(job, backbone=backbone, blueprint=blueprint)
     _LOG.info("K = %d, method %s, backbone %s, device %s", k, settings.method, job.backbone.name, device)
-    model = Model.assemble(dataclasses.replace(job.blueprint, n_clusters=k), job.backbone, seed=settings.seed)
+    blueprint = dataclasses.replace(job.blueprint, n_clusters=k)
+    model = Model.assemble(blueprint, job.backbone, seed=settings.seed, k_range=moves_range(estimate))
     if job.start:
         job.start.load_method(model.method)
     plain = PlainClusters.of(centre_view_features(job, bank, Progress()), k, seed=settings.seed)
@@ -117,17 +118,18 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
             rested = rested_views(job.backbone, bank, len(split), progress)
             source = RestingFirst(_source(job, rested, model.method), source, learner.resting_epochs)
         train(learner, source, settings.training, overview=overview, fabric=job.fabric, run=run, progress=progress)
+        model = model.trimmed()
 
     last = overview(settings.training.epochs, progress)
     decided_n = model.method.settle(last)
     scores_nk = model.scores(last.features_nd).cpu()
     if decided_n is not None:
         scores_nk = with_decisions(scores_nk, decided_n.cpu())
-    cluster_n, prefix = scores_nk.argmax(-1), new_prefix(settings.reading.round)
-    categories = name_clusters(cluster_n.numpy(), job.given, k, prefix=prefix)
+    cluster_n, n_clusters = scores_nk.argmax(-1), scores_nk.shape[1]
+    categories = name_clusters(cluster_n.numpy(), job.given, n_clusters, prefix=new_prefix(settings.reading.round))
     confidence = calibrate(
         scores_nk, last.features_nd, job.given.labels, job.is_held_back, n_old=split.n_old, unsure=_unsure(job),
-        steadiness=plain.steadiness(cluster_n, k), seed=settings.seed,
+        steadiness=plain.steadiness(cluster_n, max(k, n_clusters))[:n_clusters], seed=settings.seed,
     )  # fmt: skip
     return Fitted(model, categories, last.features_nd.cpu(), scores_nk, estimate, confidence)
 
@@ -166,6 +168,13 @@ def number_of_categories(
             run_files.write_estimate(run.path, estimate)
             digests.record(run.path, ["k.json"])
     return estimate.k, estimate
+
+
+def moves_range(estimate: KEstimate | None) -> tuple[int, int] | None:
+    """Return between which numbers splits and merges may change an estimated K; None for one that was given."""
+    if estimate is None or estimate.method == "given":
+        return None
+    return min(estimate.low, estimate.k), max(estimate.high, estimate.k)
 
 
 def _learner(model: Model, settings: Settings) -> Learner:

@@ -258,6 +258,20 @@ def describe(split: Split, results: pd.DataFrame) -> dict[str, object]:
     }
 
 
+def move_facts(split: Split, fitted: Fitted) -> dict[str, Any]:
+    """Return how many categories there are, how that was found, and which clusters were split and merged on the way."""
+    estimate, method = fitted.k_estimate, fitted.model.method
+    names = ("k", "low", "high", "method", "confidence", "reason", "is_at_edge")
+    return {
+        "k": fitted.scores_nk.shape[1],
+        "k_estimate": None if estimate is None else {name: getattr(estimate, name) for name in names},
+        "known_splits": [
+            {"category": split.class_names[found.cluster], **found._asdict()} for found in method.known_splits()
+        ],
+        "merges": [found._asdict() for found in method.cluster_merges()],
+    }
+
+
 def expected_right(confidence: pd.Series) -> dict[str, float] | None:
     """Return which share of some rows is right as their confidence says, with a 95 % interval; None without any row.
 

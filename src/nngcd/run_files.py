@@ -24,7 +24,7 @@ from nngcd.core.run_schemas import Estimate
 from nngcd.datasets.holding_back import n_unchecked, why_nothing
 from nngcd.datasets.split import Split, Truth
 from nngcd.figures.k_curve import k_curve
-from nngcd.results import Fitted, category_table, describe, held_back_facts, results_of
+from nngcd.results import Fitted, category_table, describe, held_back_facts, move_facts, results_of
 from nngcd.scoring import Scored, score
 from nngcd.settings import Settings
 
@@ -132,7 +132,6 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
     seconds: float,
 ) -> None:
     """Write the final numbers with the protocol they belong to."""
-    scores_nk, estimate = fitted.scores_nk, fitted.k_estimate
     summary: dict[str, object] = {
         "method": settings.method,
         "preset": settings.preset,
@@ -143,28 +142,19 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
         "n_sizes": len(fitted.model.blueprint.sizes),
         "whitened_features": fitted.model.blueprint.whitened_features,
         "seed": settings.seed,
-        "k": scores_nk.shape[1],
-        "k_estimate": None
-        if estimate is None
-        else {
-            name: getattr(estimate, name) for name in ("low", "high", "method", "confidence", "reason", "is_at_edge")
-        },
+        **move_facts(split, fitted),
         "split_hash": split.fingerprint,
         **describe(split, read_results(run)),
         "held_back": held_back_facts(fitted.confidence),
         "not_calibrated": None if is_held_back.any() else why_nothing(split, share=settings.hold_back),
         "n_unchecked_categories": n_unchecked(split, is_held_back),
-        "known_splits": [
-            {"category": split.class_names[found.cluster], **found._asdict()}
-            for found in fitted.model.method.known_splits()
-        ],
         "seconds": round(seconds, 1),
         "peak_gb": peak_gb(),
         "finished": now(),
     }
     if truth is not None:
         scored, reading = ~split.is_labelled & truth.is_known, settings.reading
-        cluster = scores_nk.argmax(-1).numpy()[scored]
+        cluster = fitted.scores_nk.argmax(-1).numpy()[scored]
         part: Scored = "hidden" if reading.hide_classes else "train"
         summary["scores"] = score(truth.classes[scored], cluster, truth.n_old, part=part, draw=reading.draw)
     # Its digest first: the summary is the last file of a run.

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nngcd.core.counting import count
+
 MOST_GROUPS = 5
 """Known categories that may hide another one and get a sentence of their own."""
 RIGHT = {"known": "are right", "new": "belong to the main class of their category"}
 """What being right means for a row that is called known or new."""
+MOVES = ("known_splits", "merges")
 SUSPICIOUS_SHARE = 0.5
 """Of the known categories: more that were split say something about the labels."""
 
@@ -66,4 +69,30 @@ def split_words(summary: Mapping[str, Any], *, most: int | None = None) -> list[
             "Careful: most known categories were split, so labelled and unlabelled images may differ in kind. If the "
             "labelled ones were not chosen at random, switch this off: --set loss.split_epochs=0."
         )
+    return lines
+
+
+def number_words(summary: Mapping[str, Any]) -> list[str]:
+    """Return how splits and merges changed an estimated number of categories; nothing where there were none."""
+    estimate, n_splits, n_merges = summary.get("k_estimate"), *(len(summary.get(name, [])) for name in MOVES)
+    if not estimate or estimate.get("k") is None or not n_splits + n_merges:
+        return []
+    moves = " and ".join(count(n, thing) for n, thing in ((n_splits, "split"), (n_merges, "merge")) if n)
+    became = "left it at" if summary["k"] == estimate["k"] else "made it"
+    interval = f"{estimate['low']} to {estimate['high']}"
+    return [f"The estimate was {estimate['k']} ({interval}); {moves} {became} {summary['k']}."]
+
+
+def merge_words(summary: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each merge of two new clusters."""
+    lines = []
+    for found in summary.get("merges", []):
+        is_one = found["cost"] <= found["limit"]
+        why = (
+            "they were no further apart than parts of one category are"
+            if is_one
+            else "they were the two most alike, and a split needed a cluster"
+        )
+        sizes = f"{found['n_kept']} and {found['n_freed']} images"
+        lines.append(f"Two new clusters of {sizes} became one after epoch {found['epoch']}: {why}.")
     return lines

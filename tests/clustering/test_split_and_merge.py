@@ -83,3 +83,61 @@ def test_the_cheapest_merge_is_of_what_is_alike_and_small(generator):
     assert merge.cost == pytest.approx(split_gain(unit_nd[cluster_n == 2], unit_nd[cluster_n == 3]), rel=1e-3)
     # An empty cluster costs nothing.
     assert cheapest_merge(unit_nd, cluster_n, torch.tensor([1, 2, 3, 4])).freed == 4
+
+
+def move_freely(unit_nd, cluster_n, labels_n, k_range, n_clusters=4):
+    return split_and_merge(
+        unit_nd, unit_nd, cluster_n, labels_n, n_old=2, n_clusters=n_clusters, level=0.05, k_range=k_range
+    )
+
+
+@pytest.fixture
+def distinct(swallowed):
+    """The same, and what had two clusters is two categories: nothing can be merged."""
+    unit_nd, cluster_n, labels_n = swallowed
+    unit_nd = unit_nd.clone()
+    unit_nd[101:] = unit_nd[101:].roll(1, dims=1)
+    return unit_nd, cluster_n, labels_n
+
+
+def test_a_split_adds_a_cluster_where_there_may_be_more_and_nothing_is_one(distinct):
+    moved = move_freely(*distinct, (3, 6))
+    assert moved.n_clusters == 5 and len(moved.splits) == 1 and moved.merges == []
+    assert moved.cluster_n.tolist() == [0] * 30 + [4] * 20 + [1] * 30 + [2] * 21 + [3] * 19
+    assert moved.cluster_m.tolist() == [0, 4]
+
+
+def test_no_cluster_is_added_above_the_interval(distinct):
+    moved = move_freely(*distinct, (3, 4))
+    assert moved.n_clusters == 4 and moved.splits == []
+
+
+def test_clusters_that_are_one_thing_become_one_without_a_split(swallowed):
+    unit_nd, cluster_n, labels_n = swallowed
+    labels_n = labels_n.clone()
+    labels_n[30:40] = 0  # the other form of the first category is labelled as well
+    moved = move_freely(unit_nd, cluster_n, labels_n, (3, 6))
+    assert moved.n_clusters == 3 and moved.splits == []
+    assert moved.cluster_n.tolist() == [0] * 50 + [1] * 30 + [2] * 40
+    (merge,) = moved.merges
+    assert (merge.n_kept, merge.n_freed) == (21, 19) and merge.cost <= moved.limit
+
+
+def test_no_cluster_is_merged_below_the_interval(swallowed):
+    unit_nd, cluster_n, labels_n = swallowed
+    labels_n = labels_n.clone()
+    labels_n[30:40] = 0
+    assert move_freely(unit_nd, cluster_n, labels_n, (4, 6)).n_clusters == 4
+
+
+def test_a_merge_that_is_due_pays_for_a_split(swallowed):
+    moved = move_freely(*swallowed, (3, 6))
+    assert moved.n_clusters == 4 and len(moved.splits) == len(moved.merges) == 1
+
+
+def test_clusters_are_numbered_without_gaps(distinct):
+    unit_nd, cluster_n, labels_n = distinct
+    cluster_n = cluster_n.clone()
+    cluster_n[cluster_n == 2], cluster_n[cluster_n == 3] = 4, 2  # cluster 3 is empty, and the last one is moved there
+    moved = move_freely(unit_nd, cluster_n, torch.where(labels_n >= 0, labels_n, -1), (3, 5), n_clusters=5)
+    assert sorted(moved.cluster_n.unique().tolist()) == list(range(moved.n_clusters))

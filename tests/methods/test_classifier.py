@@ -30,9 +30,10 @@ def swallowed():
     return Overview(features_nd, labels_n, 2, seed=0)
 
 
-def make(module, overview, **settings):
+def make(module, overview, k_range=None, **settings):
     """Return a method whose prototypes swallow one category and have two for another."""
-    task = Task(n_features=N_FEATURES, n_clusters=4, n_old=2, generator=torch_generator(0, "init"))
+    generator = torch_generator(0, "init")
+    task = Task(n_features=N_FEATURES, n_clusters=4, n_old=2, generator=generator, k_range=k_range)
     method = module.Method(module.Config(**SMALL | settings), task)
     axes = torch.eye(N_FEATURES)
     wanted_kd = torch.stack([axes[0] + 0.2 * axes[2], axes[1], axes[3] + 0.02 * axes[5], axes[3] - 0.02 * axes[5]])
@@ -120,3 +121,56 @@ def test_a_run_that_resumes_between_two_searches_ends_as_an_unbroken_one(swallow
     resumed = fit(split, settings, run=run)
     assert torch.equal(resumed.scores_nk, unbroken.scores_nk)
     assert resumed.model.method.known_splits() == unbroken.model.method.known_splits() != []
+
+
+@pytest.fixture
+def distinct(swallowed):
+    """The same, and what had two clusters is two categories: nothing can be merged."""
+    features_nd = swallowed.features_nd.clone()
+    features_nd[100:] = features_nd[100:].roll(3, dims=1)
+    return swallowed._replace(features_nd=features_nd)
+
+
+@pytest.mark.parametrize("module", [simgcd, nngcd])
+def test_a_number_that_is_not_given_follows_the_splits(distinct, module):
+    method = make(module, distinct, k_range=(3, 6), entropy_memory=0.9)
+    method.prototypes.turn(torch.eye(N_FEATURES)[[6]], torch.tensor([3]))
+    if method.teacher is not None:
+        method.teacher.load_state_dict(method.prototypes.state_dict())
+    method.look(distinct)
+    assert method.n_clusters == 5 and method.cluster_merges() == []
+    assert len(clusters(method, distinct)[30:50].unique()) == 1
+    assert method.mean_k[:5].tolist() == pytest.approx([30 / 120, 30 / 120, 20 / 120, 20 / 120, 20 / 120])
+    method.trim()
+    assert method.assign(distinct.features_nd).shape == (120, 5)
+    assert {tuple(t.shape) for n, t in method.state_dict().items() if n.endswith("s.weight")} == {(5, N_FEATURES)}
+    assert not [name for name in method.state_dict() if "n_used" in name]
+
+
+def test_clusters_that_are_one_thing_are_merged_where_the_number_is_not_given(swallowed):
+    labels_n = swallowed.labels_n.clone()
+    labels_n[30:40] = 0  # the other form of the first category is labelled, so nothing is split
+    method = make(nngcd, swallowed, k_range=(3, 6))
+    method.look(swallowed._replace(labels_n=labels_n))
+    assert method.n_clusters == 3 and method.known_splits() == []
+    (merge,) = method.cluster_merges()
+    assert merge.epoch == 2 and merge.n_kept + merge.n_freed == 40 and merge.cost <= merge.limit
+
+
+def test_a_run_whose_number_has_changed_resumes_as_an_unbroken_one(swallowed, tmp_path, stop_after, monkeypatch):
+    from nngcd import pipeline
+    from nngcd.core.run_folder import RunFolder
+
+    monkeypatch.setattr(pipeline, "moves_range", lambda estimate: (2, 9))
+    split = from_arrays(swallowed.features_nd.numpy(), swallowed.labels_n.numpy())
+    loss = SMALL | {"prototype_start": "matched", "split_level": 1.0, "entropy_memory": 0.9}
+    settings = resolve(
+        {"method": "nngcd", "k": 6, "loss": loss, "training": {"epochs": 6, "batch_size": 40}, "hold_back": 0}
+    )
+    unbroken, run = fit(split, settings), RunFolder.create(tmp_path / "run")
+    assert unbroken.scores_nk.shape[1] == unbroken.model.blueprint.n_clusters == len(unbroken.categories) != 6
+    with pytest.raises(KeyboardInterrupt):
+        fit(split, settings, run=run, progress=stop_after(3))
+    resumed = fit(split, settings, run=run)
+    assert torch.equal(resumed.scores_nk, unbroken.scores_nk)
+    assert resumed.model.method.cluster_merges() == unbroken.model.method.cluster_merges() != []

@@ -1,10 +1,10 @@
-"""Splits of known categories, in words."""
+"""Splits and merges, in words."""
 
 from __future__ import annotations
 
-from nngcd.methods.contract import KnownSplit
-from nngcd.report.trust import split_list
-from nngcd.telling import split_words
+from nngcd.methods.contract import ClusterMerge, KnownSplit
+from nngcd.report.trust import move_list
+from nngcd.telling import merge_words, number_words, split_words
 
 FOUND = {"category": "oak", **KnownSplit(0, 5, 51, 102, 0, 26, 1e-6)._asdict()}
 MANY = {"known_splits": [FOUND | {"category": f"oak {i}"} for i in range(7)]}
@@ -29,5 +29,29 @@ def test_splits_of_most_known_categories_say_something_about_the_labels():
 
 
 def test_the_report_lists_them_escaped():
-    assert "&lt;b&gt;" in split_list({"known_splits": [FOUND | {"category": "<b>"}]})
-    assert split_list({}) == ""
+    assert "&lt;b&gt;" in move_list({"known_splits": [FOUND | {"category": "<b>"}]})
+    assert move_list({}) == ""
+
+
+MERGED = ClusterMerge(6, 21, 19, cost=1.2, limit=3.0)._asdict()
+ESTIMATE = {"k": 25, "low": 23, "high": 34}
+
+
+def test_a_merge_is_told_with_its_reason():
+    assert merge_words({"merges": [MERGED, MERGED | {"cost": 4.0}]}) == [
+        "Two new clusters of 21 and 19 images became one after epoch 6: they were no further apart than parts of one "
+        "category are.",
+        "Two new clusters of 21 and 19 images became one after epoch 6: they were the two most alike, and a split "
+        "needed a cluster.",
+    ]
+    assert "became one after epoch 6" in move_list({"merges": [MERGED]})
+
+
+def test_how_moves_changed_the_number_is_told():
+    summary = {"k": 28, "k_estimate": ESTIMATE, "known_splits": [FOUND] * 4, "merges": [MERGED]}
+    assert number_words(summary) == ["The estimate was 25 (23 to 34); 4 splits and 1 merge made it 28."]
+    assert number_words(summary | {"k": 25, "known_splits": [FOUND]}) == [
+        "The estimate was 25 (23 to 34); 1 split and 1 merge left it at 25."
+    ]
+    assert number_words(summary | {"known_splits": [], "merges": []}) == []
+    assert number_words(summary | {"k_estimate": None}) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nngcd.core.counting import count
-from nngcd.telling import RIGHT, expected_words, hidden_words, split_words
+from nngcd.telling import RIGHT, expected_words, hidden_words, number_words, split_words
 from nngcd.telling import held_back_words as held_back_sentence
 
 Summary = dict[str, Any]
@@ -17,6 +17,7 @@ def found_words(summary: Summary) -> list[str]:
     """Return what was found, one sentence a line."""
     n, known, new = summary["n_unlabelled"], summary["n_unlabelled_known"], summary["n_unlabelled_new"]
     lines = k_words(summary["k"], summary["k_estimate"]) if summary.get("k_estimate") else []
+    lines += number_words(summary)
     were = "was" if n == 1 else "were"
     lines += [
         f"{count(n, 'unlabelled image')} {were} sorted into {summary['n_categories_used']} of "

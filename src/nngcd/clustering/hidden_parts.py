@@ -6,6 +6,7 @@ A part of its cluster that holds far fewer is of another category, which looks a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -45,6 +46,15 @@ class HiddenPart(NamedTuple):
     """How likely so few labelled images were if the part belonged to a category labelled as the typical one is."""
 
 
+class Cut(NamedTuple):
+    """A known cluster that is cut in two."""
+
+    cluster: int
+    image_m: Tensor
+    is_part_m: Tensor
+    """Which of its images are on the side away from labelled ones; none where there is no such side."""
+
+
 def hidden_parts(
     unit_nd: Tensor, plain_nd: Tensor, cluster_n: Tensor, labels_n: Tensor, *, n_old: int, level: float
 ) -> list[HiddenPart]:
@@ -60,15 +70,12 @@ def hidden_parts(
     """
     is_labelled_n = labels_n >= 0
     share = typical_share(cluster_n, is_labelled_n, n_old)
-    order_n = cluster_n.argsort(stable=True)
-    image_k = torch.split(order_n, cluster_n.bincount(minlength=n_old).tolist())[:n_old]
     found = []
-    for cluster, image_m in enumerate(image_k):
+    for cluster, image_m, is_part_m in cuts(unit_nd, cluster_n, is_labelled_n, n_old):
         is_labelled_m = is_labelled_n[image_m]
         n_images, n_labelled = len(image_m), int(is_labelled_m.sum())
-        if not LEAST_LABELS <= n_labelled < n_images:
+        if n_labelled < LEAST_LABELS:
             continue
-        is_part_m = part_apart(unit_nd[image_m], is_labelled_m)
         n_part, n_within = int(is_part_m.sum()), int((is_part_m & is_labelled_m).sum())
         is_rare = hypergeom.cdf(n_within, n_images, n_labelled, n_part) < OWN_LEVEL
         if is_rare and _is_rare_in_plain(plain_nd[image_m], is_part_m, is_labelled_m, share):
@@ -76,6 +83,16 @@ def hidden_parts(
             others_m = image_m[is_part_m & ~is_labelled_m]
             found.append(HiddenPart(cluster, others_m, n_part, n_images, n_within, n_labelled, p_value))
     return _not_by_chance(found, n_old, level)
+
+
+def cuts(unit_nd: Tensor, cluster_n: Tensor, is_labelled_n: Tensor, n_old: int) -> Iterator[Cut]:
+    """Yield the known clusters that have labelled and other images, each cut in two (`part_apart`)."""
+    order_n = cluster_n.argsort(stable=True)
+    image_k = torch.split(order_n, cluster_n.bincount(minlength=n_old).tolist())[:n_old]
+    for cluster, image_m in enumerate(image_k):
+        is_labelled_m = is_labelled_n[image_m]
+        if 0 < is_labelled_m.sum() < len(image_m):
+            yield Cut(cluster, image_m, part_apart(unit_nd[image_m], is_labelled_m))
 
 
 def _is_rare_in_plain(plain_md: Tensor, is_part_m: Tensor, is_labelled_m: Tensor, share: float) -> bool:

@@ -1,4 +1,4 @@
-"""A new category that hides in a known cluster gets the centre that two new clusters can do without."""
+"""A new category that hides in a known cluster gets a cluster of its own; new clusters that are one thing become one."""
 
 from __future__ import annotations
 
@@ -7,20 +7,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from nngcd.clustering.hidden_parts import HiddenPart, hidden_parts
+from nngcd.clustering.hidden_parts import HiddenPart, cuts, hidden_parts
 
 LEAST_GAIN = 0.5
 """How much of what its merge costs a split must gain: where all new clusters are far apart, a wrong split would put two
 categories into one."""
-
-
-class Moved(NamedTuple):
-    """Clusters after splits and merges."""
-
-    cluster_n: Tensor
-    splits: list[HiddenPart]
-    cluster_m: Tensor
-    """The clusters whose images have changed."""
+MOST_APART = 3.0
+"""How many times what cutting a typical known cluster in two gains the merge of two clusters that are one thing costs
+at most. Chosen on development tasks (`benchmarks/number_after_moves.py`)."""
 
 
 class Merge(NamedTuple):
@@ -31,12 +25,36 @@ class Merge(NamedTuple):
     freed: int
     cost: float
     """By how much their images are further from it than from their own ones: what `split_gain` is for two parts."""
+    n_kept: int
+    """Images of the larger one."""
+    n_freed: int
+
+
+class Moved(NamedTuple):
+    """Clusters after splits and merges."""
+
+    cluster_n: Tensor
+    n_clusters: int
+    splits: list[HiddenPart]
+    merges: list[Merge]
+    limit: float
+    """What the merge of two clusters that are one thing costs at most; 0 where the number of clusters stays."""
+    cluster_m: Tensor
+    """The clusters whose images have changed."""
 
 
 def split_and_merge(  # noqa: PLR0913 (images, their clusters, their labels, and how many there are)
-    unit_nd: Tensor, plain_nd: Tensor, cluster_n: Tensor, labels_n: Tensor, *, n_old: int, n_clusters: int, level: float
+    unit_nd: Tensor,
+    plain_nd: Tensor,
+    cluster_n: Tensor,
+    labels_n: Tensor,
+    *,
+    n_old: int,
+    n_clusters: int,
+    level: float,
+    k_range: tuple[int, int] | None = None,
 ) -> Moved:
-    """Return the clusters with hidden parts split off, each in exchange for a merge: the number of clusters stays.
+    """Return the clusters with hidden parts split off, and new clusters that are one thing merged.
 
     Args:
         unit_nd: learned features of length 1.
@@ -46,24 +64,98 @@ def split_and_merge(  # noqa: PLR0913 (images, their clusters, their labels, and
         n_old: how many clusters are known.
         n_clusters: how many there are.
         level: which share of the splits may be wrong, in the mean.
+        k_range: fewest and most clusters there may be. None: their number stays, and a merge pays for each split.
     """
     cluster_n = torch.where(labels_n >= 0, labels_n, cluster_n)
-    splits, moved = [], set[int]()
-    # What a part was given is not merged away again in the same search.
-    new_m = torch.arange(n_old, n_clusters, device=cluster_n.device)
-    for part in hidden_parts(unit_nd, plain_nd, cluster_n.clone(), labels_n, n_old=n_old, level=level):
-        if len(new_m) < 2:
-            break
-        merge, is_rest_n = cheapest_merge(unit_nd, cluster_n, new_m), cluster_n == part.cluster
+    parts = hidden_parts(unit_nd, plain_nd, cluster_n.clone(), labels_n, n_old=n_old, level=level)
+    fewest, most = k_range or (n_clusters, n_clusters)
+    limit = MOST_APART * typical_gain(unit_nd, cluster_n, labels_n, n_old) if k_range else 0.0
+    new = _NewClusters(unit_nd, cluster_n, range(n_old, n_clusters), most - n_old)
+    splits = [part for part in parts if new.take(part, limit)]
+    while len(new) > fewest - n_old and new.merge_if_one(limit):
+        pass
+    n_left, cluster_m = new.numbered_anew(n_old)
+    return Moved(cluster_n, n_left, splits, new.merges, limit, cluster_m)
+
+
+class _NewClusters:
+    """The new clusters of a search: which there are, and which of them may be merged."""
+
+    def __init__(self, unit_nd: Tensor, cluster_n: Tensor, numbers: range, most: int) -> None:
+        self.unit_nd, self.cluster_n, self.numbers, self.most = unit_nd, cluster_n, [*numbers], most
+        self._next = numbers.stop
+        self.merges: list[Merge] = []
+        # What a part was given is not merged away again in the same search.
+        self._given, self._changed = set[int](), set[int]()
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def take(self, part: HiddenPart, limit: float) -> bool:
+        """Give a part a cluster, and return whether it got one.
+
+        It is that of two clusters that are one thing, else one more if there may be more, else that of two clusters
+        that are most alike, if the part gains enough by it.
+        """
+        merge = self._cheapest()
+        is_one = merge is not None and merge.cost <= limit
+        if not is_one and len(self) < self.most:
+            number, self._next = self._next, self._next + 1
+        elif merge is not None and (is_one or self._gain(part) >= LEAST_GAIN * merge.cost):
+            number = self._merge(merge)
+        else:
+            return False
+        self.cluster_n[part.image_m] = number
+        self.numbers.append(number)
+        self._given.add(number)
+        self._changed |= {part.cluster, number}
+        return True
+
+    def merge_if_one(self, limit: float) -> bool:
+        """Merge the two clusters that are most alike if they are one thing, and return whether they were."""
+        merge = self._cheapest()
+        if merge is None or not merge.cost <= limit:
+            return False
+        self._merge(merge)
+        return True
+
+    def numbered_anew(self, n_old: int) -> tuple[int, Tensor]:
+        """Number the clusters without gaps; return how many there are, known ones included, and which have changed."""
+        n_left = n_old + len(self)
+        free = sorted(set(range(n_old, n_left)) - set(self.numbers))
+        for number in sorted(number for number in self.numbers if number >= n_left):
+            self.cluster_n[self.cluster_n == number] = free[0]
+            self._changed.add(free.pop(0))
+        changed = sorted(number for number in self._changed if number < n_left)
+        return n_left, torch.tensor(changed, dtype=torch.int64, device=self.cluster_n.device)
+
+    def _cheapest(self) -> Merge | None:
+        open_ = [number for number in self.numbers if number not in self._given]
+        if len(open_) < 2:
+            return None
+        return cheapest_merge(self.unit_nd, self.cluster_n, torch.tensor(open_, device=self.cluster_n.device))
+
+    def _gain(self, part: HiddenPart) -> float:
+        is_rest_n = self.cluster_n == part.cluster
         is_rest_n[part.image_m] = False
-        if split_gain(unit_nd[part.image_m], unit_nd[is_rest_n]) < LEAST_GAIN * merge.cost:
-            continue
-        cluster_n[cluster_n == merge.freed] = merge.kept
-        cluster_n[part.image_m] = merge.freed
-        new_m = new_m[new_m != merge.freed]
-        moved |= {part.cluster, merge.kept, merge.freed}
-        splits.append(part)
-    return Moved(cluster_n, splits, torch.tensor(sorted(moved), dtype=torch.int64, device=cluster_n.device))
+        return split_gain(self.unit_nd[part.image_m], self.unit_nd[is_rest_n])
+
+    def _merge(self, merge: Merge) -> int:
+        self.cluster_n[self.cluster_n == merge.freed] = merge.kept
+        self.numbers.remove(merge.freed)
+        self._changed |= {merge.kept, merge.freed}
+        self.merges.append(merge)
+        return merge.freed
+
+
+def typical_gain(unit_nd: Tensor, cluster_n: Tensor, labels_n: Tensor, n_old: int) -> float:
+    """Return what cutting the median known cluster in two gains; 0 where no known cluster can be cut."""
+    gains = [
+        split_gain(unit_nd[image_m[is_part_m]], unit_nd[image_m[~is_part_m]])
+        for _, image_m, is_part_m in cuts(unit_nd, cluster_n, labels_n >= 0, n_old)
+        if 0 < is_part_m.sum() < len(is_part_m)
+    ]
+    return float(torch.tensor(gains).median()) if gains else 0.0
 
 
 def split_gain(part_md: Tensor, rest_md: Tensor) -> float:
@@ -91,4 +183,5 @@ def cheapest_merge(unit_nd: Tensor, cluster_n: Tensor, cluster_m: Tensor) -> Mer
     first, second = divmod(int(cost_mm.argmin()), len(cluster_m))
     if size_m[first] < size_m[second]:
         first, second = second, first
-    return Merge(int(cluster_m[first]), int(cluster_m[second]), float(cost_mm[first, second]))
+    sizes = int(size_m[first]), int(size_m[second])
+    return Merge(int(cluster_m[first]), int(cluster_m[second]), float(cost_mm[first, second]), *sizes)

@@ -85,8 +85,9 @@ class HiddenGroup(Stored):
 
 
 class Interval(Stored):
-    """How sure the number of categories is."""
+    """How the number of categories was estimated, and how sure it is."""
 
+    k: Positive | None = None
     low: Count
     high: Count
     method: Text
@@ -112,6 +113,16 @@ class KnownSplit(Stored):
     n_labelled_in_part: Count
     n_labelled: Count
     p_value: Annotated[float, Field(ge=0, le=1)] = 1.0
+
+
+class Merge(Stored):
+    """Two new clusters that became one in training."""
+
+    epoch: Count
+    n_kept: Count
+    n_freed: Count
+    cost: Annotated[float, Field(ge=0)]
+    limit: Annotated[float, Field(ge=0)]
 
 
 class Summary(Stored):
@@ -141,6 +152,7 @@ class Summary(Stored):
     n_possible_label_errors: Count = 0
     n_unchecked_categories: Count = 0
     known_splits: list[KnownSplit] = []
+    merges: list[Merge] = []
     expected_right: dict[Literal["known", "new"], Expected | None] = {}
     hidden_groups: list[HiddenGroup] = []
     finished: Text = ""

@@ -60,7 +60,7 @@ def place_prototypes(prototypes: Prototypes, overview: Overview) -> None:
 
     The centres are those of semi-supervised k-means of the normalised features.
     """
-    prototypes.turn(semi_supervised_centres(overview, len(prototypes.weight)))
+    prototypes.turn(semi_supervised_centres(overview, len(prototypes.used_kd)))
 
 
 class CentreMethod(BaseMethod):

@@ -72,14 +72,13 @@ class ClassifierMethod(SplittingMethod):
     def make_classifier(self) -> None:
         """Make the prototypes, and what the settings want beside them."""
         c, n_clusters = self.config, self.task.n_clusters
-        self.prototypes = Prototypes(
-            self.task.n_features, n_clusters, generator=self.task.generator, learning_rate=c.prototype_learning_rate
-        )
+        self.prototypes = self.new_prototypes(c.prototype_learning_rate)
         self.teacher = None
         self.neighbours = Neighbours(c.n_neighbours) if c.neighbour_weight > 0 else None
-        self.register_buffer("mean_k", torch.full((n_clusters,), 1 / n_clusters) if c.entropy_memory else None)
+        mean_k = torch.zeros(len(self.prototypes.weight)).index_fill(0, torch.arange(n_clusters), 1 / n_clusters)
+        self.register_buffer("mean_k", mean_k if c.entropy_memory else None)
         self._next_mean_k = None
-        self.remember_splits()
+        self.remember_moves()
 
     def judge(self, features_vbd: Tensor) -> Tensor:
         """Return the logits that pseudo-labels are made of: here the classifier is its own teacher."""
@@ -110,15 +109,24 @@ class ClassifierMethod(SplittingMethod):
             is_due = overview.epoch % self.config.neighbour_epochs == 0
             generator = torch_generator(overview.seed, "neighbours")
             self.neighbours.see(
-                overview.features_nd, find=is_due, n_clusters=self.task.n_clusters, generator=generator
+                overview.features_nd, find=is_due, n_clusters=self.n_clusters, generator=generator
             )  # fmt: skip
 
     def turn_to_means(self, moved: Moved, unit_nd: Tensor) -> None:
         """Turn the prototypes, and expect as many predictions of each as it has images."""
+        has_other_number = moved.n_clusters != self.n_clusters
         super().turn_to_means(moved, unit_nd)
         if self.mean_k is not None:
             share_k = moved.cluster_n.bincount(minlength=len(self.mean_k)) / len(moved.cluster_n)
-            self.mean_k[moved.cluster_m] = share_k[moved.cluster_m].to(self.mean_k)
+            # With another number of clusters every share is another one.
+            changed_m = slice(None) if has_other_number else moved.cluster_m
+            self.mean_k[changed_m] = share_k[changed_m].to(self.mean_k)
+
+    def trim(self) -> None:
+        """Let go of what was kept for clusters that might have been added."""
+        super().trim()
+        if self.mean_k is not None:
+            self.mean_k = self.mean_k[: self.n_clusters].clone()
 
     def mean_entropy(self, logits_vbk: Tensor) -> Tensor:
         """Return how far the mean prediction, of this batch or of earlier ones, too, is from equal shares."""
@@ -127,7 +135,7 @@ class ClassifierMethod(SplittingMethod):
             return mean_entropy_gap(logits_vbk, temperature=c.student_temperature)
         # Remembered once the step is made: a batch that does not fit into memory is tried again.
         gap, self._next_mean_k = remembered_entropy_gap(
-            logits_vbk, self.mean_k, memory=c.entropy_memory, temperature=c.student_temperature
+            logits_vbk, self.mean_k[: logits_vbk.shape[-1]], memory=c.entropy_memory, temperature=c.student_temperature
         )
         return gap
 
@@ -147,8 +155,9 @@ class ClassifierMethod(SplittingMethod):
     def after_step(self, moment: Moment) -> None:
         """Hold the length of the prototypes where their learning rate is set, and remember the batch's predictions."""
         self.prototypes.hold_length()
-        if self._next_mean_k is not None:
-            self.mean_k, self._next_mean_k = self._next_mean_k, None
+        if self.mean_k is not None and self._next_mean_k is not None:
+            self.mean_k[: len(self._next_mean_k)] = self._next_mean_k
+            self._next_mean_k = None
 
     def settle(self, overview: Overview) -> None:
         """Let go of the training images."""

@@ -24,6 +24,8 @@ class Task:
     """K: old and new categories together."""
     n_old: int
     """How many categories have labels; cluster k < n_old is old class k."""
+    k_range: tuple[int, int] | None = None
+    """Fewest and most clusters that a method may end with which splits and merges them; None: their number stays."""
     generator: torch.Generator
     """The only source of randomness for initial weights; clustering draws from `Overview.seed`."""
     sparse_weights: tuple[Tensor, ...] = ()
@@ -82,6 +84,21 @@ class KnownSplit(NamedTuple):
     """Labelled images of the category."""
     p_value: float
     """How likely so few labelled images were if the part belonged to the category."""
+
+
+class ClusterMerge(NamedTuple):
+    """Two new clusters that a method made one in training."""
+
+    epoch: int
+    """Epochs done by then."""
+    n_kept: int
+    """Images of the larger one."""
+    n_freed: int
+    """Images of the other."""
+    cost: float
+    """By how much their images are further from one centre than from two (Ward's criterion)."""
+    limit: float
+    """What the merge of two clusters that are one thing costs at most; 0 where the number of clusters stays."""
 
 
 class BaseMethod(nn.Module):
@@ -178,6 +195,18 @@ class BaseMethod(nn.Module):
     def known_splits(self) -> list[KnownSplit]:
         """Return which known clusters were split in training, in this order. Default: none."""
         return []
+
+    def cluster_merges(self) -> list[ClusterMerge]:
+        """Return which new clusters were merged in training, in this order. Default: none."""
+        return []
+
+    @property
+    def n_clusters(self) -> int:
+        """How many clusters there are; moves may have changed it."""
+        return self.task.n_clusters
+
+    def trim(self) -> None:
+        """Let go of room for clusters that were never added; after training. Default: there is none."""
 
     def assign(self, features_nd: Tensor) -> Tensor:
         """Return scores_nk: their softmax is the probability of each cluster, their arg max the assignment."""

@@ -67,10 +67,10 @@ class Method(SplittingMethod):
     def __init__(self, config: Config, task: Task) -> None:
         super().__init__(config, task)
         self.head = ContrastHead(config, task)
-        self.prototypes = Prototypes(task.n_features, task.n_clusters, generator=task.generator)
-        self.teacher = Prototypes(task.n_features, task.n_clusters, generator=task.generator).requires_grad_(False)
+        self.prototypes = self.new_prototypes()
+        self.teacher = self.new_prototypes().requires_grad_(False)
         self.teacher.load_state_dict(self.prototypes.state_dict())
-        self.remember_splits()
+        self.remember_moves()
         self._first_taught = 0
 
     def stage(self, epoch: int, n_epochs: int) -> range:

@@ -89,7 +89,7 @@ class Method(simgcd.Method):
         # Only the averaged classifier is ever read, so the teacher has no projection head; the authors' code averages
         # one and never uses it. With its tail shared, too, one pass serves student and teacher (equality is tested).
         self.averages_tail = config.teacher == "average" and config.teacher_scope == "all"
-        self.teacher = Prototypes(task.n_features, task.n_clusters, generator=task.generator).requires_grad_(False)
+        self.teacher = self.new_prototypes().requires_grad_(False)
         if config.teacher_start == "copy":
             self.teacher.load_state_dict(self.prototypes.state_dict())
 
@@ -140,6 +140,6 @@ class Method(simgcd.Method):
         tail, projection = self.task.sparse_weights, self.projection.parameters()
         weights: dict[str, list[Tensor]] = {
             "tail": [p for p in tail if p.ndim >= 2], "gains": [p for p in tail if p.ndim == 1],
-            "projection": [p for p in projection if p.ndim >= 2], "prototypes": [self.prototypes.weight],
+            "projection": [p for p in projection if p.ndim >= 2], "prototypes": [self.prototypes.used_kd],
         }  # fmt: skip
         return [p for part in weights if part in self.config.sparse_on for p in weights[part]]

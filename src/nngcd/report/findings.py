@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,13 +98,14 @@ def findings_from_fit(
     *,
     settings: dict[str, Any],
     k_estimate: KEstimate | None,
+    moves: Mapping[str, Any],
 ) -> Findings:
     """Return what is known about images that were sorted without a run folder."""
     has_images = split.images is not None
     summary = {
         **{name: settings[name] for name in ("method", "preset", "effort", "seed")},
         "backbone": settings["backbone"] if has_images else "features",
-        "k": settings["k"] if k_estimate is None else k_estimate.k,
+        **moves,
         "split_hash": split.fingerprint,
         **describe(split, results),
     }

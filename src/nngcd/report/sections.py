@@ -14,7 +14,8 @@ from nngcd.core.config import flatten
 from nngcd.report.charts import k_chart, legend, loss_chart, loss_lines
 from nngcd.report.findings import Findings
 from nngcd.report.matrix import Matrix
-from nngcd.report.trust import expected, split_list
+from nngcd.report.trust import expected, move_list
+from nngcd.telling import number_words
 
 MOST_PROBLEMS = 200
 """Problems listed on the page; problems.csv has all."""
@@ -66,7 +67,7 @@ def found(findings: Findings) -> str:
         f'<div class="tile {kind}"><dd>{int(value):,}</dd><dt>{name}</dt></div>' for name, value, kind in tiles
     )
     numbers = f'{_bar(counts)}<dl class="tiles">{boxes}</dl>'
-    right = f"{expected(findings)}{_accuracy(findings)}{split_list(findings.summary)}"
+    right = f"{expected(findings)}{_accuracy(findings)}{move_list(findings.summary)}"
     return f'<p class="lead">{" ".join(lead)}</p>{numbers}{right}'
 
 
@@ -115,10 +116,9 @@ def _by_name(scores: dict[str, Any]) -> str:
 
 def how_many(findings: Findings) -> str:
     """Return K, its interval and the curve it was read from."""
-    estimate = findings.k_estimate
+    estimate, final = findings.k_estimate, findings.summary.get("k", len(findings.categories))
     if estimate is None:
-        given = findings.summary.get("k", len(findings.categories))
-        return f'<p class="lead">{given:,} categories, known and new together. The number was given, not estimated.</p>'
+        return f'<p class="lead">{final:,} categories, known and new together. The number was given, not estimated.</p>'
     edge = (
         "<p>The interval reaches the end of the range that was looked at; a wider one may give another number.</p>"
         if estimate.is_at_edge
@@ -130,9 +130,10 @@ def how_many(findings: Findings) -> str:
         if len(estimate.curve) > 1
         else ""
     )
+    moves = "".join(f"<p>{escape(line)}</p>" for line in number_words(findings.summary))
     return (
-        f'<div class="columns"><div><p class="lead">About <strong class="number">{estimate.k:,}</strong> categories, '
-        f"known and new together; likely {estimate.low:,} to {estimate.high:,}.</p>"
+        f'<div class="columns"><div><p class="lead">About <strong class="number">{final:,}</strong> categories, '
+        f"known and new together; likely {estimate.low:,} to {estimate.high:,}.</p>{moves}"
         f'<p>Confidence: <strong>{estimate.confidence}</strong> <span class="quiet">({escape(estimate.reason)})</span>.'
         f" {TRUST[estimate.confidence]}</p>{edge}</div>{chart}</div>"
     )

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from nngcd.report.findings import Findings
-from nngcd.telling import expected_words, held_back_words, hidden_words, split_words
+from nngcd.telling import expected_words, held_back_words, hidden_words, merge_words, split_words
 
 
 def expected(findings: Findings) -> str:
@@ -24,7 +24,14 @@ def expected(findings: Findings) -> str:
     return "".join(parts)
 
 
-def split_list(summary: Mapping[str, Any]) -> str:
-    """Return the splits of training, to be opened by whoever wants to know; nothing where nothing was split."""
-    items = "".join(f"<li>{escape(line)}</li>" for line in split_words(summary))
-    return f"<details><summary>Known categories that were split</summary><ul>{items}</ul></details>" if items else ""
+def move_list(summary: Mapping[str, Any]) -> str:
+    """Return the splits and merges of training, to be opened by whoever wants to know; nothing where there were none."""
+    lists = {
+        "Known categories that were split": split_words(summary),
+        "New clusters that became one": merge_words(summary),
+    }
+    parts = []
+    for title, lines in lists.items():
+        items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+        parts.append(f"<details><summary>{title}</summary><ul>{items}</ul></details>" if items else "")
+    return "".join(parts)

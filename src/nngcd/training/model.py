@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,18 +78,33 @@ class Model:
     method: BaseMethod
 
     @classmethod
-    def assemble(cls, blueprint: Blueprint, backbone: Backbone, *, seed: int) -> Model:
-        """Return a model with a freshly started method on a backbone, where the backbone is."""
+    def assemble(
+        cls, blueprint: Blueprint, backbone: Backbone, *, seed: int, k_range: tuple[int, int] | None = None
+    ) -> Model:
+        """Return a model with a freshly started method on a backbone, where the backbone is.
+
+        Args:
+            blueprint: what it is built from.
+            backbone: the network.
+            seed: of the method's first weights.
+            k_range: fewest and most clusters that training may end with; None: as many as the blueprint says.
+        """
         module = find_component("nngcd.methods", blueprint.method, "Method")
         task = Task(
             n_features=backbone.n_features,
             n_clusters=blueprint.n_clusters,
             n_old=blueprint.n_old,
+            k_range=k_range,
             generator=torch_generator(seed, "init"),
             sparse_weights=tuple(backbone.sparse_weights),
         )
         method = module.Method(config.build(module.Config, blueprint.loss), task)
         return cls(blueprint, backbone, method.to(device_of(backbone)))
+
+    def trimmed(self) -> Model:
+        """Return the model with as many clusters as training ended with, and no room for more."""
+        self.method.trim()
+        return replace(self, blueprint=replace(self.blueprint, n_clusters=self.method.n_clusters))
 
     def to(self, device: torch.device) -> Model:
         """Move all parts to a device and return the model."""
