@@ -35,7 +35,7 @@ from nngcd.metrics.calibration import auroc
 from nngcd.pipeline import fit_job
 from nngcd.results import Fitted
 from nngcd.settings import resolve
-from nngcd.suspicions import hidden_groups
+from nngcd.suspicions import MixedCategory, alike_pairs, hidden_groups, mixed_categories
 from open_tasks import OpenTask, Pool, add_pools, draw_task, open_pools
 
 N_CUB = 20
@@ -58,6 +58,8 @@ class Outcome(NamedTuple):
     known_evidence: NDArray[np.float64]
     """Of the rows called known, a column for each part of `KnownEvidence`."""
     new_evidence: NDArray[np.float64]
+    alike: list[tuple[int, int]]
+    """Pairs of new clusters that may be one."""
 
     @property
     def is_known(self) -> Flags:
@@ -93,10 +95,28 @@ class Outcome(NamedTuple):
 
     def warnings(self) -> list[tuple[int, bool]]:
         """Return the categories that get a warning, each with whether most of its group is of other categories."""
-        table = pd.DataFrame({"image_id": np.arange(len(self.class_u)), "label_given": None,
-                              "category": self.cluster_u, "confidence": self.confidence})  # fmt: skip
-        groups = hidden_groups(table, range(self.n_old))  # type: ignore[arg-type]  # categories by number
+        groups = hidden_groups(self.table(), range(self.n_old))  # type: ignore[arg-type]  # categories by number
         return [(int(g.category), bool((self.class_u[g.image_ids] != int(g.category)).mean() > 0.5)) for g in groups]
+
+    def table(self) -> pd.DataFrame:
+        """Return what a run's results say of the rows, with numbers for names."""
+        rows = {"image_id": np.arange(len(self.class_u)), "label_given": None}
+        return pd.DataFrame({**rows, "category": self.cluster_u, "confidence": self.confidence})
+
+    def mixed(self) -> list[bool]:
+        """Return of each new category that may be several things whether a second class has a good part of it."""
+        found = mixed_categories(self.table(), range(self.n_old))  # type: ignore[arg-type]
+        return [_hides(inside, int(np.bincount(inside).argmax())) for inside in map(self._classes, found)]
+
+    def _classes(self, found: MixedCategory) -> NDArray[np.int64]:
+        return self.class_u[self.cluster_u == int(found.category)]
+
+    def equal(self) -> list[bool]:
+        """Return of each pair of new categories that may be one whether most images of both are of the same class."""
+        main = {
+            number: np.bincount(self.class_u[self.cluster_u == number]).argmax() for number in set(sum(self.alike, ()))
+        }
+        return [bool(main[first] == main[second]) for first, second in self.alike]
 
     def hiding(self) -> list[int]:
         """Return the known categories that do hide another class."""
@@ -184,7 +204,20 @@ def _outcome(task: OpenTask, fitted: Fitted) -> Outcome:
         before_u=confidence.probabilities(scores_uk).max(-1).values.numpy(),
         known_evidence=torch.stack(list(known), 1).double().numpy(),
         new_evidence=torch.stack(list(new), 1).double().numpy(),
+        alike=_alike(task, fitted),
     )  # fmt: skip
+
+
+def _alike(task: OpenTask, fitted: Fitted) -> list[tuple[int, int]]:
+    names = np.array(
+        [*task.split.class_names, *(f"new-{i:04d}" for i in range(fitted.scores_nk.shape[1]))], dtype=object
+    )
+    cluster_n = np.where(task.split.is_labelled, task.split.labels, fitted.scores_nk.argmax(-1).numpy())
+    given_n = np.where(task.split.is_labelled, names[task.split.labels], None)
+    table = pd.DataFrame({"category": names[cluster_n], "label_given": given_n})
+    number = {name: i for i, name in enumerate(names)}
+    pairs = alike_pairs(table, task.split.class_names, fitted.features_nd)
+    return [(number[pair.first], number[pair.second]) for pair in pairs]
 
 
 def _hides(class_m: NDArray[np.int64], own: int) -> bool:
@@ -216,6 +249,9 @@ def show(outcomes: list[Outcome], *, is_strict: bool) -> None:
         size = np.abs(of_kind)
         targets += [Target(f"called {kind}: stated - right, mean size", float(size.mean()), 0.05),
                     Target(f"called {kind}: stated - right, largest", float(size.max()), 0.12)]  # fmt: skip
+    mixed, equal = ([is_so for one in outcomes for is_so in found(one)] for found in (Outcome.mixed, Outcome.equal))
+    print(f"\n'may be several things': {len(mixed)}, of which are {np.mean(mixed or [0]):.2f}")
+    print(f"'may be one category': {len(equal)} pairs, of which are {np.mean(equal or [0]):.2f}")
     targets += [
         Target("AUROC of novelty among rows called known", float(np.nanmean(separations)), 0.80, is_minimum=True),
         Target(f"'may hide another': precision ({len(warned)} warnings)", float(np.mean(warned)), 0.8, is_minimum=True),

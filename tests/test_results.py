@@ -49,7 +49,7 @@ def test_a_labelled_image_keeps_its_label_and_shows_its_own_probability():
 
 def test_counts_are_those_of_the_unlabelled_images():
     table = result_table(SPLIT, SCORES, name_clusters(SCORES.argmax(-1).numpy(), SPLIT, 4))
-    facts = describe(SPLIT, table)
+    facts = describe(SPLIT, table, SCORES.float())
     assert (facts["n_unlabelled_known"], facts["n_unlabelled_new"], facts["n_new_categories"]) == (1, 3, 2)
     assert (facts["largest_new"], facts["largest_new_size"], facts["n_categories_used"]) == ("new-001", 2, 3)
     assert facts["largest_share"] == 0.5
@@ -58,7 +58,7 @@ def test_counts_are_those_of_the_unlabelled_images():
 def test_categories_without_images_are_not_listed_unless_known():
     scores = torch.eye(6, 6, dtype=torch.float64)[[0, 1, 0, 2, 2, 2]]
     ids = name_clusters(scores.argmax(-1).numpy(), SPLIT, 6)
-    categories = category_table(result_table(SPLIT, scores, ids), SPLIT, ids)
+    categories = category_table(result_table(SPLIT, scores, ids), SPLIT, ids, scores.float())
     assert categories["id"].tolist() == ["elm", "oak", "new-001"]
     assert categories["size"].tolist() == [2, 1, 3]
     assert categories["labelled"].tolist() == [1, 1, 0]
@@ -113,7 +113,7 @@ def test_an_unsure_image_keeps_its_guess_and_a_labelled_one_is_never_unsure():
     table = result_table(SPLIT, scores, ids, confidence=confidence)
     assert table["status"].tolist() == ["known", "known", "unsure", "new", "unsure", "known"]
     assert table["category"].tolist() == ["oak", "elm", "elm", "new-002", "new-002", "oak"]
-    facts = describe(SPLIT, table)
+    facts = describe(SPLIT, table, SCORES.float())
     assert (facts["n_unlabelled_known"], facts["n_unlabelled_new"], facts["n_unsure"]) == (1, 1, 2)
     assert (facts["n_new_categories"], facts["largest_new_size"], facts["smallest_new_size"]) == (1, 2, 2)
 

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+import torch
 
-from nngcd.suspicions import hidden_groups
-from nngcd.telling import expected_words, hidden_words
+from nngcd.suspicions import alike_pairs, hidden_groups, mixed_categories
+from nngcd.telling import alike_words, expected_words, hidden_words, mixed_words
 
 
 def results(confidences, category="oak", n_labelled=3):
@@ -50,3 +51,45 @@ def test_an_expected_share_is_told_only_where_labels_were_held_back():
     assert expected_words(summary, "known") == "about 73% of them are right (likely 61% to 85%)"
     assert expected_words(summary, "new") is None
     assert expected_words(summary | {"held_back": None}, "known") is None
+
+
+def test_new_categories_of_doubtful_images_may_be_several_things():
+    table = pd.concat([results([0.3] * 9), results([0.7, 0.2], "new-001", 0), results([0.3] * 4, "new-002", 0)])
+    found = mixed_categories(pd.concat([table, results([0.5] * 4, "new-003", 0)]), ["oak"])
+    assert [(one.category, one.n_images) for one in found] == [("new-002", 4), ("new-001", 2)]
+    assert found[1].expected == pytest.approx(0.45)
+
+
+@pytest.fixture
+def blobs(rng):
+    """Results and features of a known category in two halves, and of four new ones, of which two lie together."""
+    centres = torch.eye(8)[[0, 1, 2, 2, 3]] + torch.tensor([[0.0], [0.0], [0.0], [1.0], [0.0]]) * 0.1 * torch.eye(8)[4]
+    features = torch.cat([centre + 0.1 * torch.from_numpy(rng.standard_normal((20, 8))).float() for centre in centres])
+    names = ["oak", "new-001", "new-002", "new-003", "new-004"]
+    table = pd.concat([results([0.9] * (10 if name == "oak" else 20), name, 10 * (name == "oak")) for name in names])
+    return table, features
+
+
+def test_two_new_categories_that_lie_together_may_be_one(blobs):
+    table, features = blobs
+    found = alike_pairs(table, ["oak"], features)
+    assert [(pair.first, pair.second) for pair in found] == [("new-002", "new-003")]
+
+
+def test_without_a_known_category_nobody_can_say_what_is_alike(blobs):
+    table, features = blobs
+    assert alike_pairs(table.assign(label_given=None), [], features) == []
+
+
+def test_what_is_said_of_new_categories():
+    mixed = {"category": "new-001", "n_images": 31, "expected": 0.432}
+    summary = {"mixed_categories": [mixed], "held_back": {"n": 5}}
+    said = "May be several things, by the share of images expected to be of one class: 'new-001' (43% of 31 images)."
+    assert mixed_words(summary) == [said]
+    assert mixed_words(summary | {"held_back": None}) == []
+    assert mixed_words(summary | {"mixed_categories": [mixed] * 7})[0].endswith(" and 2 more.")
+    pair = {"first": "new-001", "second": "new-004", "cost": 2.0}
+    said = "May be one category (in our tests one such pair in three was): 'new-001' and 'new-004'."
+    assert alike_words({"alike_pairs": [pair]}) == [said]
+    assert alike_words({"alike_pairs": [pair] * 7})[0].endswith("; and 2 more pairs.")
+    assert alike_words({}) == mixed_words({}) == []

@@ -120,7 +120,7 @@ class CategoryDiscovery(TransformerMixin, ClusterMixin, BaseEstimator):  # type:
         self._keep(fitted.model, fitted.categories, fitted.confidence)
         self.k_estimate_ = fitted.k_estimate
         self.result_ = results_of(split, fitted)
-        self.categories_ = category_table(self.result_, split, fitted.categories)
+        self.categories_ = category_table(self.result_, split, fitted.categories, fitted.features_nd)
         # A labelled image keeps its label whatever its scores say.
         self.labels_: NDArray[np.int64] = np.where(split.is_labelled, split.labels, fitted.scores_nk.argmax(-1).numpy())
         self._seen = split, fitted.features_nd.numpy(), to_values(settings) | {"k": len(fitted.categories)}

@@ -18,7 +18,7 @@ from nngcd.confidence import SPREAD, Confidence
 from nngcd.datasets.split import Split
 from nngcd.metrics.calibration import Z_95, share_interval
 from nngcd.metrics.label_errors import possible_label_errors
-from nngcd.suspicions import hidden_groups
+from nngcd.suspicions import suspicions
 from nngcd.training.model import Model
 
 N_ALTERNATIVES = 3
@@ -194,12 +194,18 @@ def results_of(split: Split, fitted: Fitted) -> pd.DataFrame:
     )
 
 
-def category_table(results: pd.DataFrame, split: Split, ids: list[str]) -> pd.DataFrame:
+def category_table(results: pd.DataFrame, split: Split, ids: list[str], features_nd: Tensor) -> pd.DataFrame:
     """Return one row per category that holds images, known ones first."""
     sizes = results["category"].value_counts()
     labelled = results["label_given"].value_counts()
     confidence = results.groupby("category")["confidence"].median()
-    hidden = {group.category: len(group.image_ids) for group in hidden_groups(results, split.class_names)}
+    found = suspicions(results, split.class_names, features_nd)
+    hidden = {group["category"]: group["n_group"] for group in found["hidden_groups"]}
+    mixed = {one["category"] for one in found["mixed_categories"]}
+    alike: dict[str, str] = {}
+    for pair in found["alike_pairs"]:  # the most alike first
+        alike.setdefault(pair["first"], pair["second"])
+        alike.setdefault(pair["second"], pair["first"])
     used = [*split.class_names, *sorted(name for name in ids[split.n_old :] if sizes.get(name, 0))]
     return pd.DataFrame(
         {
@@ -210,11 +216,13 @@ def category_table(results: pd.DataFrame, split: Split, ids: list[str]) -> pd.Da
             "labelled": [int(labelled.get(name, 0)) for name in used],
             "median_confidence": [round(float(confidence.get(name, math.nan)), 4) for name in used],
             "may_hide": [hidden.get(name, 0) for name in used],
+            "may_mix": [name in mixed for name in used],
+            "may_equal": [alike.get(name, "") for name in used],
         }
     )
 
 
-def describe(split: Split, results: pd.DataFrame) -> dict[str, object]:
+def describe(split: Split, results: pd.DataFrame, features_nd: Tensor) -> dict[str, object]:
     """Return what was found, in numbers a sentence can be made of."""
     sorted_ = results[~split.is_labelled]
     is_new = ~sorted_["category"].isin(split.class_names)
@@ -244,15 +252,7 @@ def describe(split: Split, results: pd.DataFrame) -> dict[str, object]:
             "known": expected_right(sorted_.loc[looks_known, "confidence"]),
             "new": expected_right(sorted_.loc[sorted_["status"] == "new", "confidence"]),
         },
-        "hidden_groups": [
-            {
-                "category": group.category,
-                "n_group": len(group.image_ids),
-                "n_images": group.n_images,
-                "n_labelled": group.n_labelled,
-            }
-            for group in hidden_groups(results, split.class_names)
-        ],
+        **suspicions(results, split.class_names, features_nd),
         "n_possible_label_errors": int(results["possible_label_error"].sum()),
         "n_unreadable": split.n_not_used,
     }

@@ -112,7 +112,7 @@ def write_outputs(run: RunFolder, split: Split, fitted: Fitted) -> None:
     results = results_of(split, fitted)
     write_table(run.results, results)
     write_table(run.results_csv, results)
-    write_table(run.categories, category_table(results, split, categories))
+    write_table(run.categories, category_table(results, split, categories, fitted.features_nd))
     half_nd = fitted.features_nd.half()
     # Features that a user brings may be too large for half precision.
     write_tensors(run.features, {FEATURES: half_nd if half_nd.isfinite().all() else fitted.features_nd})
@@ -144,7 +144,7 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
         "seed": settings.seed,
         **move_facts(split, fitted),
         "split_hash": split.fingerprint,
-        **describe(split, read_results(run)),
+        **describe(split, read_results(run), fitted.features_nd),
         "held_back": held_back_facts(fitted.confidence),
         "not_calibrated": None if is_held_back.any() else why_nothing(split, share=settings.hold_back),
         "n_unchecked_categories": n_unchecked(split, is_held_back),

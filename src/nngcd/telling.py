@@ -49,6 +49,32 @@ def hidden_words(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
+def mixed_words(summary: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for the new categories that may be several things; nothing where nobody can say."""
+    found = summary.get("mixed_categories") or []
+    if not found or not summary.get("held_back"):
+        return []
+    shares = [f"'{one['category']}' ({one['expected']:.0%} of {count(one['n_images'], 'image')})" for one in found]
+    more = f" and {len(shares) - MOST_GROUPS:,} more" if len(shares) > MOST_GROUPS else ""
+    listed = ", ".join(shares[:MOST_GROUPS])
+    return [f"May be several things, by the share of images expected to be of one class: {listed}{more}."]
+
+
+def alike_words(summary: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for the pairs of new categories that may be one."""
+    found = summary.get("alike_pairs") or []
+    if not found:
+        return []
+    pairs = [f"'{pair['first']}' and '{pair['second']}'" for pair in found]
+    more = f"; and {count(len(pairs) - MOST_GROUPS, 'more pair')}" if len(pairs) > MOST_GROUPS else ""
+    return [f"May be one category (in our tests one such pair in three was): {'; '.join(pairs[:MOST_GROUPS])}{more}."]
+
+
+def suspicion_words(summary: Mapping[str, Any]) -> list[str]:
+    """Return which categories to look at first, and why."""
+    return [*hidden_words(summary.get("hidden_groups") or []), *mixed_words(summary), *alike_words(summary)]
+
+
 def split_words(summary: Mapping[str, Any], *, most: int | None = None) -> list[str]:
     """Return the sentences, at most so many of them, and what follows from them all."""
     splits: dict[str, list[dict[str, Any]]] = {}

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from nngcd.clustering.estimate_k import KEstimate
 from nngcd.core.errors import DataError
@@ -246,7 +247,7 @@ def test_page_and_terminal_count_categories_alike(findings, tmp_path):
         name="x", images=findings.pictures.images, features_nvd=None, labels=labels.to_numpy(),
         class_names=tuple(known), table=results.assign(split=None, group=None),
     )  # fmt: skip
-    said = describe(split, results)
+    said = describe(split, results, torch.from_numpy(findings.features_nd))
     assert said["n_new_categories"] == 2
     _, text, _ = written(replace(findings, results=results), tmp_path)
     assert f"{said['n_unlabelled_new']} fall into {said['n_new_categories']} new categories, unsure images" in text

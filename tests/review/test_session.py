@@ -5,6 +5,7 @@ from finished_runs import finished_run, lines, results_table
 from nngcd.core.errors import DataError, UserError
 from nngcd.core.run_folder import RunFolder
 from nngcd.review.session import Review
+from nngcd.suspicions import AlikePair
 
 
 def test_everything_is_there_again_when_the_run_is_opened_again(run):
@@ -171,3 +172,12 @@ def test_a_group_that_may_be_hidden_can_be_split_off(run):
     first, second = review.split(known, [rest, group])
     assert (first, set(review.state.members(second))) == (known, set(group))
     assert review.propose_hidden(known) == []
+
+
+def test_pairs_that_may_be_one_are_proposed_until_one_of_them_is_gone(run, monkeypatch):
+    pairs = [AlikePair("new-001", "new-002", 1.0), AlikePair("new-002", "new-003", 2.0)]
+    monkeypatch.setattr("nngcd.review.session.alike_pairs", lambda *_: pairs)
+    review = Review(run)
+    assert review.propose_merges() == [["new-001", "new-002"], ["new-002", "new-003"]]
+    review.merge(*review.propose_merges()[:1])
+    assert review.propose_merges() == []

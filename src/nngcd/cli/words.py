@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nngcd.core.counting import count
-from nngcd.telling import RIGHT, expected_words, hidden_words, number_words, split_words
+from nngcd.telling import RIGHT, expected_words, number_words, split_words, suspicion_words
 from nngcd.telling import held_back_words as held_back_sentence
 
 Summary = dict[str, Any]
@@ -39,7 +39,7 @@ def found_words(summary: Summary) -> list[str]:
         lines.append(f"  {new:>6}  are new")
     if summary.get("n_unsure"):
         lines.append(f"  {summary['n_unsure']:>6}  unsure ({summary['n_unsure'] / n:.0%}; change with --unsure)")
-    lines += [*split_words(summary, most=SHOWN_SPLITS), *hidden_words(summary.get("hidden_groups", []))]
+    lines += [*split_words(summary, most=SHOWN_SPLITS), *suspicion_words(summary)]
     if summary["n_unreadable"]:
         lines.append(f"  {count(summary['n_unreadable'], 'file')} could not be used; problems.csv says why")
     if has_collapsed(summary):

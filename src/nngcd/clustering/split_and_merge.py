@@ -1,4 +1,4 @@
-"""A new category that hides in a known cluster gets a cluster of its own; new clusters that are one thing become one."""
+"""A new category that hides in a known cluster gets one of its own; new clusters that are one thing become one."""
 
 from __future__ import annotations
 
@@ -172,16 +172,31 @@ def cheapest_merge(unit_nd: Tensor, cluster_n: Tensor, cluster_m: Tensor) -> Mer
         cluster_n: the cluster of each image.
         cluster_m: the clusters that may be merged, at least two.
     """
-    n_clusters = int(torch.maximum(cluster_n.max(), cluster_m.max())) + 1
-    size_m = cluster_n.bincount(minlength=n_clusters)[cluster_m].to(unit_nd.dtype)
-    sum_kd = unit_nd.new_zeros(n_clusters, unit_nd.shape[1]).index_add_(0, cluster_n, unit_nd)
-    mean_md = sum_kd[cluster_m] / size_m.clamp_min(1)[:, None]
-    cost_mm = (
-        torch.cdist(mean_md, mean_md).square() * size_m[:, None] * size_m / (size_m[:, None] + size_m).clamp_min(1)
-    )
-    cost_mm.fill_diagonal_(torch.inf)
+    cost_mm, size_m = merge_costs(unit_nd, cluster_n, cluster_m), _sizes(cluster_n, cluster_m)
     first, second = divmod(int(cost_mm.argmin()), len(cluster_m))
     if size_m[first] < size_m[second]:
         first, second = second, first
     sizes = int(size_m[first]), int(size_m[second])
     return Merge(int(cluster_m[first]), int(cluster_m[second]), float(cost_mm[first, second]), *sizes)
+
+
+def merge_costs(unit_nd: Tensor, cluster_n: Tensor, cluster_m: Tensor) -> Tensor:
+    """Return cost_mm: how much the images of two clusters lose by having one centre (Ward's criterion).
+
+    Args:
+        unit_nd: features of length 1.
+        cluster_n: the cluster of each image.
+        cluster_m: the clusters in question.
+    """
+    n_clusters = int(torch.cat([cluster_n, cluster_m]).max()) + 1
+    size_m = _sizes(cluster_n, cluster_m).to(unit_nd.dtype)
+    sum_kd = unit_nd.new_zeros(n_clusters, unit_nd.shape[1]).index_add_(0, cluster_n, unit_nd)
+    mean_md = sum_kd[cluster_m] / size_m.clamp_min(1)[:, None]
+    apart_mm = torch.cdist(mean_md, mean_md).square()
+    cost_mm = apart_mm * size_m[:, None] * size_m / (size_m[:, None] + size_m).clamp_min(1)
+    return cost_mm.fill_diagonal_(torch.inf)
+
+
+def _sizes(cluster_n: Tensor, cluster_m: Tensor) -> Tensor:
+    """Return how many images each of some clusters has."""
+    return cluster_n.bincount(minlength=int(cluster_m.max()) + 1 if len(cluster_m) else 0)[cluster_m]

@@ -84,6 +84,22 @@ class HiddenGroup(Stored):
     n_labelled: Count
 
 
+class MixedCategory(Stored):
+    """A new category that may be several things."""
+
+    category: Text
+    n_images: Positive
+    expected: Share
+
+
+class AlikePair(Stored):
+    """Two new categories that may be one."""
+
+    first: Text
+    second: Text
+    cost: Annotated[float, Field(ge=0)]
+
+
 class Interval(Stored):
     """How the number of categories was estimated, and how sure it is."""
 
@@ -155,6 +171,8 @@ class Summary(Stored):
     merges: list[Merge] = []
     expected_right: dict[Literal["known", "new"], Expected | None] = {}
     hidden_groups: list[HiddenGroup] = []
+    mixed_categories: list[MixedCategory] = []
+    alike_pairs: list[AlikePair] = []
     finished: Text = ""
 
 

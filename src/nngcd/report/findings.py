@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
 from nngcd.clustering.estimate_k import KEstimate
@@ -107,7 +108,7 @@ def findings_from_fit(
         "backbone": settings["backbone"] if has_images else "features",
         **moves,
         "split_hash": split.fingerprint,
-        **describe(split, results),
+        **describe(split, results, torch.from_numpy(features_nd)),
     }
     why_none = "" if has_images else "This was made from features, not from images: there is nothing to show."
     return Findings(

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from nngcd.report.findings import Findings
-from nngcd.telling import expected_words, held_back_words, hidden_words, merge_words, split_words
+from nngcd.telling import expected_words, held_back_words, merge_words, split_words, suspicion_words
 
 
 def expected(findings: Findings) -> str:
@@ -19,8 +19,8 @@ def expected(findings: Findings) -> str:
             parts.append(f"<p>{n:,} {'image looks' if n == 1 else 'images look'} {kind}; {words}.</p>")
     if facts:
         parts.append(f"<p>{held_back_words(facts)}</p>")
-    if hidden := "".join(f"<li>{escape(line)}</li>" for line in hidden_words(summary.get("hidden_groups") or [])):
-        parts.append(f"<p>Look at these known categories first:</p><ul>{hidden}</ul>")
+    if doubts := "".join(f"<li>{escape(line)}</li>" for line in suspicion_words(summary)):
+        parts.append(f"<p>Look at these categories first:</p><ul>{doubts}</ul>")
     return "".join(parts)
 
 

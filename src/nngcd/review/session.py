@@ -22,7 +22,7 @@ from nngcd.review.edit_log import EditLog
 from nngcd.review.edits import Edit, Op, inverse, make_edit, replay
 from nngcd.review.splitting import propose_parts
 from nngcd.review.state import Category, Placed, State, category_id, check_state, live_category
-from nngcd.suspicions import hidden_groups
+from nngcd.suspicions import alike_pairs, hidden_groups
 
 
 def first_state(results: pd.DataFrame, categories: Sequence[str], n_known: int) -> State:
@@ -132,6 +132,12 @@ class Review:
         members = self.state.members(id_)
         group = {*found[0].image_ids} & {*members} if found else set()
         return [[i for i in members if i not in group], [i for i in members if i in group]] if group else []
+
+    def propose_merges(self) -> list[list[str]]:
+        """Return pairs of new categories that may be one, most alike first, for `merge`; those still there only."""
+        known = [id_ for id_, category in self.first.categories.items() if category.kind == "known"]
+        pairs = alike_pairs(self.results, known, read_features(self.run, len(self.results)))
+        return [[pair.first, pair.second] for pair in pairs if {pair.first, pair.second} <= self.state.live.keys()]
 
     def move(self, images: Iterable[str], to: str | None = None) -> str:
         """Put images into a category, None for a fresh one; return that category.
