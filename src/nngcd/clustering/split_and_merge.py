@@ -1,4 +1,4 @@
-"""A new category that hides in a known cluster gets a cluster of its own; new clusters that are one thing become one."""
+"""A new category that hides in a known cluster gets one of its own; new clusters that are one thing become one."""
 
 from __future__ import annotations
 
