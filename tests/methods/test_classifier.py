@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -165,12 +168,37 @@ def test_a_run_whose_number_has_changed_resumes_as_an_unbroken_one(swallowed, tm
     split = from_arrays(swallowed.features_nd.numpy(), swallowed.labels_n.numpy())
     loss = SMALL | {"prototype_start": "matched", "split_level": 1.0, "entropy_memory": 0.9}
     settings = resolve(
-        {"method": "nngcd", "k": 6, "loss": loss, "training": {"epochs": 6, "batch_size": 40}, "hold_back": 0}
+        {"method": "nngcd", "k": 8, "loss": loss, "training": {"epochs": 6, "batch_size": 40}, "hold_back": 0}
     )
     unbroken, run = fit(split, settings), RunFolder.create(tmp_path / "run")
-    assert unbroken.scores_nk.shape[1] == unbroken.model.blueprint.n_clusters == len(unbroken.categories) != 6
+    assert unbroken.scores_nk.shape[1] == unbroken.model.blueprint.n_clusters == len(unbroken.categories) != 8
     with pytest.raises(KeyboardInterrupt):
         fit(split, settings, run=run, progress=stop_after(3))
     resumed = fit(split, settings, run=run)
     assert torch.equal(resumed.scores_nk, unbroken.scores_nk)
     assert resumed.model.method.cluster_merges() == unbroken.model.method.cluster_merges() != []
+
+
+def test_moves_never_see_the_truth(swallowed, tmp_path, monkeypatch):
+    """Poisoned truth: right or wrong, the same clusters are split and merged."""
+    from nngcd import pipeline
+    from nngcd.core.progress import Progress
+    from nngcd.core.run_folder import RunFolder
+    from nngcd.datasets.split import Truth
+    from nngcd.job import prepare
+
+    monkeypatch.setattr(pipeline, "moves_range", lambda estimate: (2, 9))
+    split = from_arrays(swallowed.features_nd.numpy(), swallowed.labels_n.numpy())
+    loss = SMALL | {"prototype_start": "matched", "split_level": 1.0}
+    settings = resolve({"data": "blobs", "k": 8, "loss": loss, "training": {"epochs": 5, "batch_size": 40}})
+    right = np.repeat([0, 2, 1, 3], [30, 20, 30, 40])
+    wrong = np.where(split.is_labelled, right, 3 - right)
+    found = []
+    for name, classes in (("right", right), ("wrong", wrong)):
+        run = RunFolder.create(tmp_path / name)
+        truth = Truth(classes=classes, class_names=tuple("abcd"), n_old=2)
+        pipeline.discover(prepare(split, settings), truth, run, cache=None, progress=Progress())
+        found.append(json.loads(run.summary.read_text()))
+    assert found[0]["scores"] != found[1]["scores"]
+    moves = [[summary[name] for name in ("known_splits", "merges", "k")] for summary in found]
+    assert moves[0] == moves[1] and moves[0][1] != []

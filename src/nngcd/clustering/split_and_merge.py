@@ -12,7 +12,7 @@ from nngcd.clustering.hidden_parts import HiddenPart, cuts, hidden_parts
 LEAST_GAIN = 0.5
 """How much of what its merge costs a split must gain: where all new clusters are far apart, a wrong split would put two
 categories into one."""
-MOST_APART = 3.0
+MOST_APART = 2.5
 """How many times what cutting a typical known cluster in two gains the merge of two clusters that are one thing costs
 at most. Chosen on development tasks (`benchmarks/number_after_moves.py`)."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from pydantic import ValidationError
 
-from nngcd.core import config, digests, run_schemas
+from nngcd.core import config, digests, run_schemas, run_tables
 from nngcd.core.errors import ConfigError
 from nngcd.core.reading import damaged_file, first_reason, read_csv, read_json, read_table, read_tensors
 from nngcd.core.run_folder import RunFolder
@@ -48,12 +48,12 @@ def read_environment(run: RunFolder) -> dict[str, Any]:
 
 def read_results(run: RunFolder) -> pd.DataFrame:
     """Return the result table: one row per image."""
-    results = read_table(run.results, run_schemas.RESULTS, run_schemas.IN_SOME_RESULTS)
+    results = read_table(run.results, run_tables.RESULTS, run_tables.IN_SOME_RESULTS)
     if not len(results):
         raise damaged_file(run.results, "it has no rows")
     if not results["image_id"].is_unique:
         raise damaged_file(run.results, "an image is there twice")
-    for name in run_schemas.ALTERNATIVES:
+    for name in run_tables.ALTERNATIVES:
         if (name in results.columns) != (f"{name}_p" in results.columns):
             raise damaged_file(run.results, f"of the columns '{name}' and '{name}_p' one is missing")
     return results.reset_index(drop=True)
@@ -61,12 +61,12 @@ def read_results(run: RunFolder) -> pd.DataFrame:
 
 def read_manifest(run: RunFolder) -> pd.DataFrame:
     """Return the images that were used and the labels given."""
-    return read_table(run.manifest, run_schemas.MANIFEST).reset_index(drop=True)
+    return read_table(run.manifest, run_tables.MANIFEST).reset_index(drop=True)
 
 
 def read_split(run: RunFolder) -> pd.DataFrame:
     """Return the images, the labels given (empty for none) and, where there is such a column, those held back."""
-    table = read_csv(run.split, run_schemas.SPLIT)
+    table = read_csv(run.split, run_tables.SPLIT)
     if "held_back" in table.columns and not table["held_back"].isin(["True", "False"]).all():
         raise damaged_file(run.split, "the column 'held_back' holds something else than True and False")
     return table
@@ -74,7 +74,7 @@ def read_split(run: RunFolder) -> pd.DataFrame:
 
 def read_problems(run: RunFolder) -> pd.DataFrame:
     """Return the files that were not used, and why."""
-    return read_csv(run.problems, run_schemas.PROBLEMS)
+    return read_csv(run.problems, run_tables.PROBLEMS)
 
 
 def read_features(run: RunFolder, n_images: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""What every JSON file of a run holds, and what the columns of its tables do; names not listed here are let through.
+"""What every JSON file of a run holds; names not listed here are let through. `run_tables` is about its tables.
 
 A name that older versions did not write has a default.
 """
@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, model_validator
-
-from nngcd.core.reading import Kind
 
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[int, Field(ge=1, lt=2**31)]
@@ -304,25 +302,3 @@ class Epoch(RootModel[dict[str, float]]):
         if not epoch.is_integer() or not 0 <= epoch < 2**31:
             raise ValueError("it lacks 'epoch'")
         return self
-
-
-RESULTS: dict[str, Kind] = {
-    "file_name": "text",
-    "image_id": "text",
-    "label_given": "text or none",
-    "category": "text",
-    "status": "text",
-    "confidence": "share",
-}
-ALTERNATIVES = tuple(f"alt_{rank}" for rank in range(1, 10))
-"""Columns that each have a probability beside them, `alt_1_p` and so on."""
-IN_SOME_RESULTS: dict[str, Kind] = {
-    "label": "text or none",
-    "novelty": "number or none",
-    **dict.fromkeys(ALTERNATIVES, "text or none"),
-    **{f"{name}_p": "number or none" for name in ALTERNATIVES},
-    "possible_label_error": "flag",
-}
-MANIFEST: dict[str, Kind] = {"file_name": "text", "image_id": "text", "label_given": "text or none"}
-SPLIT: dict[str, Kind] = {"image_id": "text", "file_name": "text", "label_given": "text"}
-PROBLEMS: dict[str, Kind] = {"file_name": "text"}

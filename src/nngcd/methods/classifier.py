@@ -16,7 +16,6 @@ from torch import Tensor
 from nngcd.clustering.split_and_merge import Moved
 from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive, check_share, check_share_below_one
 from nngcd.core.seeds import torch_generator
-from nngcd.heads import Prototypes
 from nngcd.losses.distill import mean_entropy_gap, remembered_entropy_gap
 from nngcd.losses.neighbours import neighbour_cross_entropy
 from nngcd.methods.centres import place_prototypes

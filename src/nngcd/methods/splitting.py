@@ -76,8 +76,7 @@ class SplittingMethod(BaseMethod):
         splits = [KnownSplit(part.cluster, overview.epoch, *part[2:]) for part in moved.splits]
         self.splits_s7 = torch.cat([self.splits_s7, self.splits_s7.new_tensor(splits).reshape(-1, 7)])
         merges = [
-            ClusterMerge(overview.epoch, merge.n_kept, merge.n_freed, merge.cost, moved.limit)
-            for merge in moved.merges
+            ClusterMerge(overview.epoch, merge.n_kept, merge.n_freed, merge.cost, moved.limit) for merge in moved.merges
         ]
         self.merges_m5 = torch.cat([self.merges_m5, self.merges_m5.new_tensor(merges).reshape(-1, 5)])
         self.turn_to_means(moved, unit_nd)

@@ -91,7 +91,7 @@ def is_sorted(results: pd.DataFrame) -> NDArray[np.bool_]:
     return is_in
 
 
-def findings_from_fit(
+def findings_from_fit(  # noqa: PLR0913 (everything a report speaks of)
     split: Split,
     results: pd.DataFrame,
     categories: pd.DataFrame,

@@ -25,7 +25,7 @@ def expected(findings: Findings) -> str:
 
 
 def move_list(summary: Mapping[str, Any]) -> str:
-    """Return the splits and merges of training, to be opened by whoever wants to know; nothing where there were none."""
+    """Return the splits and merges of training as lists that can be opened; nothing where there were none."""
     lists = {
         "Known categories that were split": split_words(summary),
         "New clusters that became one": merge_words(summary),
