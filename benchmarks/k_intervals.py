@@ -7,6 +7,9 @@ CUB's classes of even number and the digits; everything else confirms them. Wher
 
 python benchmarks/k_intervals.py --cub PATH/TO/cub --cifar10 PATH/TO/package --cache runs/.nngcd-cache --assert
 python benchmarks/k_intervals.py --cub PATH/TO/cub --cifar10 PATH/TO/package --cache runs/.nngcd-cache --as estimate-k
+python benchmarks/k_intervals.py --cub PATH/TO/cub --cifar10 PATH/TO/package --cache runs/.nngcd-cache --as run
+
+`--as run` fits each task and takes the number that the run ends with, after splits and merges.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from nngcd.core.progress import Progress
 from nngcd.datasets import open_dataset
 from nngcd.datasets.arrays import from_arrays
 from nngcd.job import centre_view_features, kept_views, prepare
+from nngcd.pipeline import fit_job
 from nngcd.settings import resolve
 from open_tasks import OpenTask, Pool, add_pools, draw_task, open_pools
 
@@ -66,7 +70,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_pools(parser)
     parser.add_argument("--folder", help="one more pool: a folder of images with one folder per class")
-    parser.add_argument("--as", dest="way", choices=["fit", "estimate-k"], default="fit", help="whose features to take")
+    parser.add_argument(
+        "--as", dest="way", choices=["fit", "estimate-k", "run"], default="fit", help="whose number to take"
+    )
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--only", default="", help="only pools with this in their name, for example odd")
     parser.add_argument("--every", action="store_true", help="print every task as well")
@@ -77,14 +83,27 @@ def main() -> None:
         if arguments.only not in kind:
             continue
         for task, is_long_tailed in draw_tasks(kind, pool, arguments.seeds):
-            assert task.split.features_nvd is not None
-            found = estimate_k(task.split.features_nvd[:, 0], task.split.labels)
+            found = (final_number if arguments.way == "run" else estimate)(task)
             outcomes.append(Outcome(kind, task, is_long_tailed, found))
             if arguments.every:
                 print(_line(outcomes[-1]), flush=True)
     confirming = print_tables(outcomes)
     if arguments.must_hold:
         check(confirming)
+
+
+def estimate(task: OpenTask) -> KEstimate:
+    """Return the estimate of a task."""
+    assert task.split.features_nvd is not None
+    return estimate_k(task.split.features_nvd[:, 0], task.split.labels)
+
+
+def final_number(task: OpenTask) -> KEstimate:
+    """Fit a task and return the estimate with the number that the run ends with."""
+    job = prepare(task.split, resolve({"data": task.name, "k": "auto", "workers": 0}))
+    fitted = fit_job(job, run=None, cache=None, progress=Progress())
+    assert fitted.k_estimate is not None, "K is not given"
+    return dataclasses.replace(fitted.k_estimate, k=fitted.scores_nk.shape[1])
 
 
 def feature_pools(arguments: argparse.Namespace) -> Iterator[tuple[str, Pool]]:

@@ -30,7 +30,7 @@ N_KEPT = 200
 """Of more reference values than this, as many quantiles are kept."""
 ROWS_PER_BLOCK = 8192
 PRIOR_IMAGES = 2
-"""How many held-back images the usual evidence of other runs counts for."""
+"""How many images the usual evidence of other runs counts for."""
 MOST_PLAIN = 20_000
 """Of more images a random part is clustered by the plain k-means."""
 
@@ -77,7 +77,7 @@ def calibrate(  # noqa: PLR0913 (what a model says, of what, and what is known a
         familiar=float(np.quantile(scores_nk.max(-1).values.numpy(), LEAST_FAMILIAR)),
         surroundings=surroundings,
     )
-    plain = _with_usual_evidence(plain, scores_nk[held], features_nd[held], n_old)
+    plain = _with_usual_evidence(plain, features_nd, scores_nk.argmax(-1), labels, is_held_back)
     # In blocks: of all images at once, the scores would be there several times.
     columns = (torch.split(t, ROWS_PER_BLOCK) for t in (scores_nk, features_nd))
     judged = [plain.judge(scores_bk, features_bd, n_old=n_old) for scores_bk, features_bd in zip(*columns, strict=True)]
@@ -91,18 +91,35 @@ def calibrate(  # noqa: PLR0913 (what a model says, of what, and what is known a
     )
 
 
-def _with_usual_evidence(plain: Confidence, scores_mk: Tensor, features_md: Tensor, n_old: int) -> Confidence:
-    """Return the same with what speaks for held-back images on average: what is usual differs from run to run."""
-    is_known_m = scores_mk.argmax(-1) < n_old
-    if not is_known_m.any():
-        return plain
-    found = plain.known_evidence(scores_mk[is_known_m], features_md[is_known_m], n_old=n_old)
-    n = len(found.odds_b) + PRIOR_IMAGES
+def _with_usual_evidence(
+    plain: Confidence,
+    features_nd: Tensor,
+    cluster_n: Tensor,
+    labels: NDArray[np.int64],
+    is_held_back: NDArray[np.bool_],
+) -> Confidence:
+    """Return the same with what is usual around images that are called known, which differs from run to run.
+
+    Held-back images are of known categories and show it for genuine ones; unlabelled images show how uneven it is.
+    """
+    surroundings = plain.surroundings
+    assert surroundings is not None
+    is_known_n = cluster_n < len(surroundings.share_k)
+    held_m, open_m = (
+        _around(surroundings, features_nd, cluster_n, (is_known_n & torch.from_numpy(is_in_n)).nonzero().flatten())
+        for is_in_n in (is_held_back, labels < 0)
+    )
+    squares = float((open_m - open_m.mean()).square().sum())
     return dataclasses.replace(
         plain,
-        usual_around=(float(found.around_b.sum()) + PRIOR_IMAGES * plain.usual_around) / n,
-        usual_odds=(float(found.odds_b.sum()) + PRIOR_IMAGES * plain.usual_odds) / n,
+        usual_around=(float(held_m.sum()) + PRIOR_IMAGES * plain.usual_around) / (len(held_m) + PRIOR_IMAGES),
+        unevenness=((squares + PRIOR_IMAGES * plain.unevenness**2) / (len(open_m) + PRIOR_IMAGES)) ** 0.5,
     )
+
+
+def _around(surroundings: Surroundings, features_nd: Tensor, cluster_n: Tensor, row_m: Tensor) -> Tensor:
+    blocks = [surroundings.evidence(features_nd[rows], cluster_n[rows]) for rows in torch.split(row_m, ROWS_PER_BLOCK)]
+    return torch.cat(blocks).double()
 
 
 def _relative_sizes(

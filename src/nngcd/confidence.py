@@ -32,7 +32,7 @@ UNSURE = 0.05
 MOST_UNSURE = 4
 """At most so many times the share asked for of the unlabelled images are unsure, however strange they are."""
 
-KNOWN_IS_RIGHT = (-0.73, 1.97, 0.55, 0.41, -0.86, -0.33)
+KNOWN_IS_RIGHT = (0.01, 1.79, 0.41, 0.46, -2.59, -2.46)
 """Log odds that a row called known is right: a constant, and the weights of `KnownEvidence`."""
 KNOWN_IS_KNOWN = (1.21, 1.96, 1.05, -0.14, -2.28, -0.52)
 """The same for being of some known category."""
@@ -60,8 +60,9 @@ class KnownEvidence(NamedTuple):
     """Log odds of its category against the next best one."""
     usual_around_b: Tensor
     """What `around_b` is on average for held-back images, which are of known categories; the same for all rows."""
-    usual_odds_b: Tensor
-    """The same of `odds_b`."""
+    uneven_b: Tensor
+    """The deviation of `around_b` among the run's rows called known; the same for all rows. Where labelled images lie
+    unevenly in known clusters, these hold more of other categories."""
 
 
 class NewEvidence(NamedTuple):
@@ -98,8 +99,9 @@ class Confidence:
     n_right: int = 0
     """How many of them were put into the category they were labelled with."""
     usual_around: float = 0.0
-    usual_odds: float = 5.0
-    """What speaks for held-back images that are called known, on average: `KnownEvidence.around_b` and `odds_b`."""
+    """`KnownEvidence.around_b` of held-back images that are called known, on average."""
+    unevenness: float = 0.4
+    """Its deviation among all unlabelled images that are called known."""
     steadiness: tuple[float, ...] = ()
     """How far the images of each cluster stay together in a plain k-means: a share of their pairs."""
     size: tuple[float, ...] = ()
@@ -173,7 +175,7 @@ class Confidence:
         margin_b = (top.values[:, 0] - top.values[:, -1]) / self.temperature
         around_b = self.surroundings.evidence(features_bd, top.indices[:, 0])
         odds_b = self._odds(scores_bk, slice(n_old, None))
-        usual = (torch.full_like(odds_b, value) for value in (self.usual_around, self.usual_odds))
+        usual = (torch.full_like(odds_b, value) for value in (self.usual_around, self.unevenness))
         return KnownEvidence(around_b, odds_b, margin_b.clamp(max=MOST_ODDS), *usual)
 
     def new_evidence(self, scores_bk: Tensor, *, n_old: int) -> NewEvidence:

@@ -278,7 +278,7 @@ class Confidence(Stored):
     n_held_back: Count = 0
     n_right: Count = 0
     usual_around: float = 0.0
-    usual_odds: float = 5.0
+    unevenness: Annotated[float, Field(ge=0)] = 0.4
     steadiness: list[Share] = []
     size: list[Annotated[float, Field(ge=0)]] = []
     sureness: list[Share] = []
