@@ -159,3 +159,21 @@ assert sys.modules["openvino_telemetry"] is None
 """
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "HOME": str(tmp_path)})
     assert not (tmp_path / "intel").exists()
+
+
+@needs_openvino
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_signal_is_handled_after_compiled_networks_are_gone():
+    code = """
+import signal, torch
+from nngcd.backbones.compiled import Compiled
+first, second = (Compiled(torch.nn.Conv2d(3, 4, 3)) for _ in range(2))
+for run in (first, second):
+    run(torch.rand(1, 3, 8, 8))
+del run, first
+del second
+signal.signal(signal.SIGTERM, lambda *_: print("handled"))
+signal.raise_signal(signal.SIGTERM)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "handled\n"), done.stderr

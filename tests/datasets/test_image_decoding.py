@@ -4,6 +4,7 @@ import zlib
 from io import BytesIO
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image, ImageCms
 
@@ -326,3 +327,25 @@ def test_the_pixel_limit_can_be_moved_for_trusted_files(monkeypatch):
 def test_the_largest_floats_are_rescaled_without_overflow():
     values = np.array([[-3e38, 0.0], [0.0, 3e38]])
     assert np.asarray(decode_rgb(tiff(values, "<f4")))[..., 0].tolist() == [[0, 128], [128, 255]]
+
+
+def test_a_folder_of_heic_avif_and_webp_photographs_fits(nngcd, tmp_path):
+    root, run = tmp_path / "photos", tmp_path / "run"
+    for folder in ("bright", "dark", "_unlabelled"):
+        (root / folder).mkdir(parents=True)
+    for i in range(4):
+        for folder, image in (
+            ("bright", Image.eval(noise(), lambda v: 155 + v // 3)),
+            ("dark", noise().rotate(90 * i)),
+        ):
+            place = root / (folder if i < 2 else "_unlabelled")
+            image.putpixel((i, 0), (i, i, i))
+            (place / f"{folder}{i}.webp").write_bytes(encode(image, "WEBP"))
+            (place / f"{folder}{i}.avif").write_bytes(encode(image, "AVIF"))
+        free_box = struct.pack(">I4sI", 12, b"free", i)  # means nothing, and makes another file
+        (root / "_unlabelled" / f"iphone{i}.HEIC").write_bytes(HEIC + free_box)
+    flags = ("--method", "kmeans", "--k", 3, "--image-size", 32, "--workers", 0, "--no-report", "--quiet")
+    code, _, err = nngcd("fit", root, "--out", run, *flags)
+    assert code == 0, err
+    results = pd.read_csv(run / "results.csv")
+    assert len(results) == 20 and results["file_name"].str.endswith(".HEIC").sum() == 4

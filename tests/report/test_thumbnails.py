@@ -8,38 +8,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nngcd.datasets.image_files import ImageFiles
+from nngcd.datasets.image_files import ImageFiles, check_file
 from nngcd.datasets.split import image_table
-from nngcd.report.thumbnails import CHANGED, data_uri, make_thumbnails, thumbnail
+from nngcd.report.thumbnails import CHANGED, make_thumbnails
 
 
 def decoded(uri):
     head, content = uri.split(",")
     assert head == "data:image/jpeg;base64"
     return Image.open(BytesIO(base64.b64decode(content)))
-
-
-@pytest.mark.parametrize(
-    ("size", "expected"),
-    [
-        ((1000, 500), (224, 112)),
-        ((100, 2000), (11, 224)),
-        ((8, 8), (112, 112)),
-        ((80, 80), (80, 80)),
-        ((1, 900), (1, 224)),
-    ],
-)
-def test_thumbnails_keep_their_shape_within_bounds(size, expected):
-    assert thumbnail(Image.new("RGB", size)).size == expected
-
-
-def test_pixels_of_tiny_images_stay_squares():
-    pixels = np.zeros((2, 2, 3), dtype=np.uint8)
-    pixels[0, 0] = 255
-    large = np.asarray(thumbnail(Image.fromarray(pixels)))
-    assert large.shape[:2] == (112, 112)
-    assert (large[:56, :56] == 255).all()
-    assert (large[56:] == 0).all()
 
 
 @pytest.fixture
@@ -68,6 +45,12 @@ def test_images_are_decoded_as_in_training_and_lost_ones_get_a_reason(folder):
     assert 100 < np.median(grey) < 155
 
 
-def test_a_thumbnail_is_small():
-    noise = np.random.default_rng(0).integers(0, 255, size=(500, 700, 3), dtype=np.uint8)
-    assert len(data_uri(thumbnail(Image.fromarray(noise)))) < 30_000
+def test_a_large_image_that_was_looked_at_is_not_decoded_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("NNGCD_HOME", str(tmp_path / "home"))
+    Image.new("RGB", (2500, 2000), "teal").save(tmp_path / "large.jpg")
+    content_hash = check_file(tmp_path / "large.jpg").content_hash
+    monkeypatch.setattr(ImageFiles, "open", None)
+    table = image_table(["large.jpg"], [content_hash])
+    made = make_thumbnails(ImageFiles(tmp_path, ("large.jpg",)), table, [0])
+    assert decoded(made.by_row[0]).size == (140, 112)
+    assert np.abs(np.asarray(decoded(made.by_row[0])).astype(int) - (0, 128, 128)).max() < 5

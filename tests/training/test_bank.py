@@ -235,12 +235,7 @@ def test_parts_that_another_run_puts_together_meanwhile_are_found_again(backbone
     assert torch.equal(everything(bank), expected)
 
 
-def test_a_killed_process_loses_the_last_part_only(tmp_path):
-    """A part is written after each pair of images; the process is killed after the tenth image."""
-    script = tmp_path / "write.py"
-    script.write_text(
-        """
-import os, signal, sys, numpy as np
+SCRIPT = """import os, signal, sys, numpy as np
 from pathlib import Path
 from nngcd.backbones import load_backbone
 from nngcd.core.progress import Progress
@@ -260,13 +255,39 @@ plan = bank_plan.plan_bank(backbone, pictures, n_random=2, augmentation="crop", 
 progress = Killing()
 bank_writing.view_bank(plan, cache=Path(sys.argv[1]), n_workers=0, progress=progress)
 print(progress.n_done)
-""",
-        encoding="utf-8",
-    )
-    command = [sys.executable, str(script), str(tmp_path / "cache")]
-    assert subprocess.run([*command, "10"], check=False).returncode == -signal.SIGKILL
-    again = subprocess.run([*command, "0"], check=True, capture_output=True, text=True)
-    assert int(again.stdout) == 10
+"""
+"""Writes a part of the bank after each pair of images, and kills itself after so many."""
+
+
+@pytest.fixture
+def write_bank(tmp_path):
+    (tmp_path / "write.py").write_text(SCRIPT, encoding="utf-8")
+
+    def start(kill_after):
+        command = [sys.executable, str(tmp_path / "write.py"), str(tmp_path / "cache"), str(kill_after)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    return start
+
+
+@pytest.mark.slow
+def test_a_killed_process_loses_the_last_part_only(write_bank):
+    assert bank_shards.SECONDS_PER_PART <= 10
+    assert write_bank(10).wait() == -signal.SIGKILL
+    again = write_bank(0)
+    assert (int(again.communicate()[0]), again.returncode) == (10, 0)
+
+
+@pytest.mark.slow
+def test_two_runs_share_a_cache_at_once(write_bank, backbone, tmp_path):
+    runs = [write_bank(0) for _ in range(2)]
+    for run in runs:
+        run.communicate()
+    assert [run.returncode for run in runs] == [0, 0]
+    images = np.random.default_rng(0).integers(0, 255, size=(N_IMAGES, 40, 40, 3)).astype(np.uint8)
+    bank, n_computed = make(backbone, from_arrays(images), tmp_path / "cache", n_random=2)
+    assert n_computed == 0
+    assert torch.equal(everything(bank), everything(make(backbone, from_arrays(images), None, n_random=2)[0]))
 
 
 def test_views_that_are_kept_already_are_found_by_the_same_keys(backbone):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 import warnings
+from functools import cache
 from typing import Any
 
 import torch
@@ -58,7 +59,6 @@ class CompiledCore(nn.Module):
         return torch.from_numpy(self._of_side[side](images.contiguous().numpy())[0])
 
     def _compile(self, images: Tensor) -> Any:  # noqa: ANN401 (OpenVINO is untyped)
-        openvino = import_openvino()
         if self._converted is None:
             self._converted = _convert(self._torch[0], images[:1].contiguous())
         model = self._converted.clone()
@@ -71,7 +71,7 @@ class CompiledCore(nn.Module):
             # A thread that is bound to a core waits there for the process that reads images on it.
             "ENABLE_CPU_PINNING": False,
         }
-        return openvino.Core().compile_model(model, "CPU", options)
+        return _the_core().compile_model(model, "CPU", options)
 
 
 def core_of(network: nn.Module) -> nn.Module:
@@ -98,6 +98,17 @@ def import_openvino() -> Any:  # noqa: ANN401 (OpenVINO is untyped)
     import openvino
 
     return openvino
+
+
+@cache
+def _the_core() -> Any:  # noqa: ANN401 (OpenVINO is untyped)
+    """Return OpenVINO's `Core`, one for the life of the process.
+
+    Each `Core` replaces the thread's stack for signals and at its end restores the one it found. Of two that end in the
+    order they began, the second restores the stack that the first has unmapped, and the next signal (Ctrl-C) is a
+    segmentation fault.
+    """
+    return import_openvino().Core()
 
 
 def _convert(network: nn.Module, image: Tensor) -> Any:  # noqa: ANN401 (OpenVINO is untyped)

@@ -25,7 +25,7 @@ from nngcd.core.files import write_json
 from nngcd.core.user_cache import user_cache
 
 Engine = Literal["auto", "torch", "openvino"]
-USUAL: Engine = "torch"
+USUAL: Engine = "auto"
 """What computes where nobody says otherwise."""
 
 LARGEST_DIFFERENCE = 1e-4

@@ -15,7 +15,7 @@ from nngcd.core.errors import ConfigError, ResourceError
 from nngcd.core.user_cache import user_cache
 
 SECONDS_PER_DAY = 86_400
-KEPT = ("views-*", "engines")
+KEPT = ("views-*", "seen-*", "engines")
 """What nngcd puts into a cache; nothing else in the folder is touched."""
 
 Folder = Annotated[Path | None, typer.Option("--cache", metavar="FOLDER", help="Another cache. (default: your own)")]

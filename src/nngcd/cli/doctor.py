@@ -98,9 +98,13 @@ def _machine() -> dict[str, Any]:
 
 def _try_default_backbone() -> str:
     from nngcd.backbones import load_backbone
+    from nngcd.backbones.backbone import frozen
+    from nngcd.backbones.engines import FEWEST_IMAGES, choose_engine
 
     try:
-        backbone = load_backbone("efficientnet_lite0")
+        backbone = frozen(load_backbone("efficientnet_lite0"))
     except UserError as error:
         return f"does not load: {error}"
-    return f"ok ({backbone.name}, {backbone.n_features} features)"
+    choose_engine("auto", backbone, n_images=FEWEST_IMAGES)
+    engine = f"computed by {backbone.trunk.engine}: {backbone.trunk.engine_reason}"
+    return f"ok ({backbone.name}, {backbone.n_features} features; {engine})"

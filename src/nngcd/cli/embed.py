@@ -51,7 +51,7 @@ def embed(  # noqa: PLR0913 (one parameter per flag)
             image_size=image_size or split.image_size,
             device=device,
         )
-        files = write_embeddings(network, split, out, workers=workers, engine=engine or "torch", progress=progress)
+        files = write_embeddings(network, split, out, workers=workers, engine=engine or "auto", progress=progress)
     facts = {"images": len(split), "features": network.n_features, "not_used": len(split.problems)}
     if json:
         say_json({"out": [str(path) for path in files], "backbone": backbone, **facts})

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from nngcd.cli import options
+from nngcd.cli.display import say
 from nngcd.cli.reading_options import as_typed, takes_reading
 from nngcd.core.errors import ConfigError
 
@@ -60,7 +61,9 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
 
     Example:  nngcd fit my_images/ --out runs/first
     """
-    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
+    if not (quiet or json):
+        say("Loading")
+    # Imported here: torch takes seconds, and neither `nngcd --help` nor the first line should wait for it.
     from nngcd.cli import running
     from nngcd.cli.from_review import settings_from_review
 

@@ -57,7 +57,7 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
     folder = RunFolder.open(run)
     for images in (data, str(read_config(folder).get("data", ""))):
         check_outside(out, images)
-    predictor = Predictor.load(folder, device=device, workers=workers, engine=engine or "torch")
+    predictor = Predictor.load(folder, device=device, workers=workers, engine=engine or "auto")
     confidence = predictor.confidence.with_unsure(unsure)
     predictor = dataclasses.replace(predictor, confidence=confidence, n_alternatives=top)
     counts, n_unlike = Counter[str](), 0

@@ -19,7 +19,7 @@ Trust = Literal["good", "fair", "low"]
 class Stored(BaseModel):
     """A file that we wrote: numbers are numbers and finite."""
 
-    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False, defer_build=True)
 
 
 class Accuracy(Stored):

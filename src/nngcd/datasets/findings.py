@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nngcd.datasets.image_decoding import Facts
 from nngcd.datasets.image_files import FileCheck
 from nngcd.datasets.listed import Listed
 from nngcd.datasets.reading import Config
+from nngcd.datasets.sightings import Facts
 from nngcd.datasets.split import Problem
 
 Severity = Literal["stop", "warning", "note"]

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from io import BytesIO
 
 import numpy as np
@@ -21,6 +21,8 @@ else:
     HEIF = ("HEIF",)
 
 from nngcd.datasets.looks import SIDE, look_of
+from nngcd.datasets.sightings import Facts
+from nngcd.datasets.thumbnails import thumbnail_jpeg
 
 # Pillow knows far more formats, but some of them start other programs (EPS runs Ghostscript) and none is a photograph.
 FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "WEBP", "GIF", "PPM", *(("AVIF",) if features.check("avif") else ()), *HEIF)
@@ -50,24 +52,6 @@ class Decoding:
 
 
 DEFAULT = Decoding()
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What an image file holds, before anything is changed; width and height as stored."""
-
-    format: str
-    width: int
-    height: int
-    mode: str
-    is_rotated: bool
-    """Turned or mirrored by its EXIF tag."""
-    has_frames: bool
-    """Animated, or of several pages."""
-    is_blank: bool
-    """Of one colour only."""
-    look: bytes = field(default=b"", repr=False)
-    """The colours of its cells, see `looks.py`."""
 
 
 class UnreadableError(Exception):
@@ -111,7 +95,9 @@ def probe(data: bytes, decoding: Decoding = DEFAULT) -> Facts:
         is_blank = _is_blank(shown)
         if is_blank and image.size != (width, height):
             is_blank = _is_blank(decode_rgb(data, decoding))
-        return Facts(name, width, height, mode, is_rotated, has_frames, is_blank, look_of(shown, box))
+        facts = Facts(name, width, height, mode, is_rotated, has_frames, is_blank, look_of(shown, box))
+        # An eighth of a large image is still larger than its thumbnail.
+        return replace(facts, thumbnail=thumbnail_jpeg(shown)) if facts.is_large else facts
 
 
 @contextmanager

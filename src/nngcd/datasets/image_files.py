@@ -17,8 +17,9 @@ from PIL import Image
 
 from nngcd.core.cores import n_cores
 from nngcd.core.errors import DataError
-from nngcd.datasets.image_decoding import DEFAULT, Decoding, Facts, UnreadableError, decode_rgb, probe
+from nngcd.datasets.image_decoding import DEFAULT, Decoding, UnreadableError, decode_rgb, probe
 from nngcd.datasets.looks import look_of
+from nngcd.datasets.sightings import Facts, recall, remember, without_thumbnail
 from nngcd.datasets.split import Problem
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".ppm", ".pgm", ".pbm",
@@ -258,7 +259,8 @@ def check_file(path: Path, decoding: Decoding = DEFAULT) -> FileCheck:
     """Return what a file holds; all of it is read, so that half a file is not taken for a whole one."""
     try:
         data = read_image_file(path, decoding)
-        facts = probe(data, decoding)
+        content_hash = hashlib.sha256(data).hexdigest()
+        facts = _seen(data, content_hash, decoding)
     except FileNotFoundError:
         return FileCheck(code="D15", reason=MISSING)
     except OSError as error:
@@ -266,4 +268,14 @@ def check_file(path: Path, decoding: Decoding = DEFAULT) -> FileCheck:
     except UnreadableError as error:
         is_too_big = isinstance(error.__cause__, Image.DecompressionBombError)
         return FileCheck(code="D20" if is_too_big else "D03", reason=str(error))
-    return FileCheck(hashlib.sha256(data).hexdigest(), facts)
+    return FileCheck(content_hash, facts)
+
+
+def _seen(data: bytes, content_hash: str, decoding: Decoding) -> Facts:
+    """Return the facts of the image in a file, which is decoded unless an earlier command did it."""
+    # With other settings something else is seen, or refused.
+    kept = recall(content_hash) if decoding == DEFAULT else None
+    facts = kept or probe(data, decoding)
+    if kept is None and decoding == DEFAULT:
+        remember(content_hash, facts)
+    return without_thumbnail(facts)

@@ -7,18 +7,16 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from io import BytesIO
 
 import pandas as pd
-from PIL import Image
 
 from nngcd.core.cores import n_cores
 from nngcd.core.errors import UserError
 from nngcd.core.progress import Progress
+from nngcd.datasets.sightings import recall
 from nngcd.datasets.split import Images, image_table
+from nngcd.datasets.thumbnails import SHORT_SIDE, thumbnail_jpeg
 
-SHORT_SIDE, LONG_SIDE, QUALITY = 112, 224, 76
-"""Pixels and JPEG quality of a thumbnail: some 5 kB for a photograph."""
 URI_START = "data:image/jpeg;base64,"
 CHANGED = "changed since the run"
 
@@ -68,29 +66,11 @@ def make_thumbnails(
 def _look(images: Images, row: int) -> tuple[str, str, str]:
     """Return content hash, data URI and an empty reason, or the reason: one lost image must not cost the page."""
     try:
-        return images.fingerprint(row), data_uri(thumbnail(images.open(row, SHORT_SIDE))), ""
+        content_hash = images.fingerprint(row)
+        seen = recall(content_hash)
+        jpeg = seen.thumbnail if seen else thumbnail_jpeg(images.open(row, SHORT_SIDE))
+        return content_hash, URI_START + base64.b64encode(jpeg).decode(), ""
     except UserError as error:
         return "", "", str(error)
     except OSError as error:
         return "", "", f"cannot be opened ({error.strerror or error})"
-
-
-def thumbnail(image: Image.Image) -> Image.Image:
-    """Return an image with its shorter side at most 112 and its longer one at most 224 pixels, shape kept.
-
-    Images of a few pixels, as of scanned digits, are enlarged by a whole factor instead.
-    """
-    factor = min(SHORT_SIDE / min(image.size), LONG_SIDE / max(image.size))
-    if factor >= 2:
-        return image.resize((image.width * int(factor), image.height * int(factor)), Image.Resampling.NEAREST)
-    if factor >= 1:
-        return image
-    size = max(1, round(image.width * factor)), max(1, round(image.height * factor))
-    return image.resize(size, Image.Resampling.LANCZOS)
-
-
-def data_uri(image: Image.Image) -> str:
-    """Return an RGB image as a JPEG inside a data URI."""
-    file = BytesIO()
-    image.save(file, "JPEG", quality=QUALITY, optimize=True)
-    return URI_START + base64.b64encode(file.getvalue()).decode()
