@@ -191,3 +191,14 @@ def test_a_code_head_has_three_networks_of_four_layers():
         *[(128, 6), *between, (40, 128)],
         *[(128, 40), *between, (5, 128)],
     ]
+
+
+def test_prototypes_that_may_not_become_more_can_become_fewer_and_come_back():
+    prototypes = Prototypes(4, 5, generator=torch.Generator().manual_seed(0), most=5)
+    prototypes.resize(3)
+    assert prototypes(torch.eye(4)).shape == (4, 3)
+    prototypes.resize(5)
+    assert prototypes(torch.eye(4)).shape == (4, 5)
+    prototypes.resize(2)
+    prototypes.trim()
+    assert prototypes.weight.shape == (2, 4)
