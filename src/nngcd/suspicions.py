@@ -16,12 +16,12 @@ from torch import Tensor
 
 from nngcd.clustering.split_and_merge import merge_costs, typical_gain
 
-DOUBTFUL = 0.35
-"""Confidence below which an image counts for the group. Of 0.3 to 0.6, and of the shares below, chosen on development
-tasks (`benchmarks/open_world.py`)."""
+DOUBTFUL = 0.4
+"""Confidence below which an image counts for the group: the largest of 0.25, 0.3, ... with a precision of 0.85 on
+development tasks (`benchmarks/open_world.py --fit`)."""
 LEAST_IMAGES, LEAST_SHARE = 4, 0.2
-"""A group has so many images, and this share of the category's unlabelled ones."""
-
+"""A group has so many images, and this share of the category's unlabelled ones; a new category is compared with others
+if it has as many."""
 MIXED = 0.5
 """Expected share of the main class below which a new category is called several things."""
 ALIKE = 4.0
@@ -94,14 +94,17 @@ def alike_pairs(results: pd.DataFrame, class_names: Sequence[str], features_nd: 
         class_names: the known categories.
         features_nd: the learned features of these images.
     """
-    n_old, names = len(class_names), [*class_names, *sorted({*results["category"]} - {*class_names})]
+    # Few images cost little wherever they go.
+    sizes = results["category"].value_counts()
+    n_old, new = len(class_names), sorted({*sizes.index[sizes >= LEAST_IMAGES]} - {*class_names})
+    names = [*class_names, *new, *sorted({*sizes.index} - {*class_names, *new})]
     cluster_n = torch.from_numpy(pd.Index(names).get_indexer(results["category"]).astype(np.int64))
     labels_n = torch.from_numpy(pd.Index(names).get_indexer(results["label_given"]).astype(np.int64))
-    unit_nd, new = F.normalize(features_nd.float(), dim=-1), names[n_old:]
+    unit_nd = F.normalize(features_nd.float(), dim=-1)
     unit = typical_gain(unit_nd, cluster_n, labels_n, n_old)
     if not unit:
         return []
-    cost_mm = merge_costs(unit_nd, cluster_n, torch.arange(n_old, len(names))) / unit
+    cost_mm = merge_costs(unit_nd, cluster_n, torch.arange(n_old, n_old + len(new))) / unit
     at_2p = torch.triu_indices(len(new), len(new), 1)
     pairs = [AlikePair(new[i], new[j], float(cost_mm[i, j])) for i, j in at_2p.T.tolist() if cost_mm[i, j] <= ALIKE]
     return sorted(pairs, key=lambda pair: pair.cost)
