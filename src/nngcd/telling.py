@@ -87,12 +87,12 @@ def merge_words(summary: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each merge of two new clusters."""
     lines = []
     for found in summary.get("merges", []):
-        is_one = found["cost"] <= found["limit"]
-        why = (
-            "they were no further apart than parts of one category are"
-            if is_one
-            else "they were the two most alike, and a split needed a cluster"
-        )
-        sizes = f"{found['n_kept']} and {found['n_freed']} images"
-        lines.append(f"Two new clusters of {sizes} became one after epoch {found['epoch']}: {why}.")
+        when, n_kept, n_freed = f"after epoch {found['epoch']}", found["n_kept"], found["n_freed"]
+        if not n_freed:
+            lines.append(f"A new cluster without images was dropped {when}.")
+            continue
+        why = "they were the two most alike, and a split needed a cluster"
+        if found["cost"] <= found["limit"]:
+            why = "they were no further apart than parts of one category are"
+        lines.append(f"Two new clusters of {n_kept} and {n_freed} images became one {when}: {why}.")
     return lines

@@ -141,3 +141,12 @@ def test_clusters_are_numbered_without_gaps(distinct):
     cluster_n[cluster_n == 2], cluster_n[cluster_n == 3] = 4, 2  # cluster 3 is empty, and the last one is moved there
     moved = move_freely(unit_nd, cluster_n, torch.where(labels_n >= 0, labels_n, -1), (3, 5), n_clusters=5)
     assert sorted(moved.cluster_n.unique().tolist()) == list(range(moved.n_clusters))
+
+
+def test_without_a_label_only_clusters_without_images_go(swallowed):
+    unit_nd, cluster_n, labels_n = swallowed
+    moved = split_and_merge(
+        unit_nd, unit_nd, cluster_n, torch.full_like(labels_n, -1), n_old=0, n_clusters=6, level=0.2, k_range=(2, 9)
+    )
+    assert moved.n_clusters == 4 and torch.equal(moved.cluster_n, cluster_n)
+    assert [merge.n_freed for merge in moved.merges] == [0, 0]

@@ -44,6 +44,9 @@ def test_a_merge_is_told_with_its_reason():
         "Two new clusters of 21 and 19 images became one after epoch 6: they were the two most alike, and a split "
         "needed a cluster.",
     ]
+    assert merge_words({"merges": [MERGED | {"n_freed": 0, "cost": 0.0}]}) == [
+        "A new cluster without images was dropped after epoch 6."
+    ]
     assert "became one after epoch 6" in move_list({"merges": [MERGED]})
 
 
