@@ -216,3 +216,9 @@ def test_prototypes_can_become_more_and_fewer_until_they_are_trimmed(rng):
 def test_prototypes_whose_number_stays_have_nothing_but_their_weights():
     prototypes = Prototypes(8, 3, generator=torch_generator(0, "init"))
     assert prototypes.state_dict().keys() == {"weight"} and prototypes.used_kd is prototypes.weight
+
+
+def test_prototypes_that_may_only_become_fewer_do(rng):
+    prototypes = Prototypes(8, 3, generator=torch_generator(0, "init"), most=3)
+    prototypes.resize(2)
+    assert prototypes(torch.from_numpy(rng.normal(size=(4, 8))).float()).shape == (4, 2)

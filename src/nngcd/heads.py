@@ -117,7 +117,7 @@ class Prototypes(nn.Module):
         weight_kd = torch.empty(n_clusters, n_features).uniform_(-bound, bound, generator=generator)
         # Rows without a cluster are zero: an optimiser and a checkpoint want parameters whose shape stays.
         self.weight = nn.Parameter(F.pad(weight_kd, (0, 0, 0, (most or n_clusters) - n_clusters)))
-        self.register_buffer("n_used", torch.tensor(n_clusters), persistent=len(self.weight) > n_clusters)
+        self.register_buffer("n_used", torch.tensor(n_clusters), persistent=most is not None)
         # The length of a normalised prototype is its learning rate in disguise: the gradient is inversely proportional
         # to it, and so is the angle a step of given size turns by. Length 1 / sqrt(r) is r times the learning rate; the
         # authors' start is 3 times, and falls or rises with what the losses and the weight decay do to the length.

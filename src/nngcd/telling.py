@@ -11,7 +11,6 @@ MOST_GROUPS = 5
 """Known categories that may hide another one and get a sentence of their own."""
 RIGHT = {"known": "are right", "new": "belong to the main class of their category"}
 """What being right means for a row that is called known or new."""
-MOVES = ("known_splits", "merges")
 SUSPICIOUS_SHARE = 0.5
 """Of the known categories: more that were split say something about the labels."""
 
@@ -74,13 +73,23 @@ def split_words(summary: Mapping[str, Any], *, most: int | None = None) -> list[
 
 def number_words(summary: Mapping[str, Any]) -> list[str]:
     """Return how splits and merges changed an estimated number of categories; nothing where there were none."""
-    estimate, n_splits, n_merges = summary.get("k_estimate"), *(len(summary.get(name, [])) for name in MOVES)
+    estimate, n_merges = summary.get("k_estimate"), len(summary.get("merges", []))
+    n_splits = len(summary.get("known_splits", [])) + len(summary.get("new_splits", []))
     if not estimate or estimate.get("k") is None or not n_splits + n_merges:
         return []
     moves = " and ".join(count(n, thing) for n, thing in ((n_splits, "split"), (n_merges, "merge")) if n)
     became = "left it at" if summary["k"] == estimate["k"] else "made it"
     interval = f"{estimate['low']} to {estimate['high']}"
     return [f"The estimate was {estimate['k']} ({interval}); {moves} {became} {summary['k']}."]
+
+
+def new_split_words(summary: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each new cluster that was split."""
+    return [
+        f"A new cluster of {found['n_images']} images was split after epoch {found['epoch']}: {found['n_part']} of "
+        "them were further from the rest than parts of one category are."
+        for found in summary.get("new_splits", [])
+    ]
 
 
 def merge_words(summary: Mapping[str, Any]) -> list[str]:

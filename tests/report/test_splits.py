@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nngcd.methods.contract import ClusterMerge, KnownSplit
+from nngcd.methods.contract import ClusterMerge, KnownSplit, NewSplit
 from nngcd.report.trust import move_list
-from nngcd.telling import merge_words, number_words, split_words
+from nngcd.telling import merge_words, new_split_words, number_words, split_words
 
 FOUND = {"category": "oak", **KnownSplit(0, 5, 51, 102, 0, 26, 1e-6)._asdict()}
 MANY = {"known_splits": [FOUND | {"category": f"oak {i}"} for i in range(7)]}
@@ -58,3 +58,13 @@ def test_how_moves_changed_the_number_is_told():
     ]
     assert number_words(summary | {"known_splits": [], "merges": []}) == []
     assert number_words(summary | {"k_estimate": None}) == []
+
+
+def test_the_split_of_a_new_cluster_is_told():
+    found = {"new_splits": [NewSplit(6, 25, 60, gain=9.0, limit=3.0)._asdict()]}
+    assert new_split_words(found) == [
+        "A new cluster of 60 images was split after epoch 6: 25 of them were further from the rest than parts of one "
+        "category are."
+    ]
+    assert "was split after epoch 6" in move_list(found)
+    assert "1 split made it 26" in number_words(found | {"k": 26, "k_estimate": ESTIMATE})[0]
