@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from nngcd.core.errors import ConfigError
+from nngcd.core.seeds import torch_generator
 from nngcd.heads import (
     ACTIVATIONS,
     CodeHead,
@@ -202,3 +203,33 @@ def test_prototypes_that_may_not_become_more_can_become_fewer_and_come_back():
     prototypes.resize(2)
     prototypes.trim()
     assert prototypes.weight.shape == (2, 4)
+
+
+def test_prototypes_can_become_more_and_fewer_until_they_are_trimmed(rng):
+    prototypes = Prototypes(8, 3, generator=torch_generator(0, "init"), most=5)
+    x_bd = torch.from_numpy(rng.normal(size=(4, 8))).float()
+    before_bk = prototypes(x_bd)
+    assert before_bk.shape == (4, 3)
+    prototypes.resize(5)
+    assert torch.equal(prototypes(x_bd)[:, :3], before_bk)
+    mean = prototypes.weight[:3].norm(dim=-1).mean()
+    assert torch.allclose(prototypes.weight[3:].norm(dim=-1), mean.expand(2))
+    prototypes.resize(2)
+    assert prototypes.weight.shape == (5, 8) and not prototypes.weight[2:].any()
+    loaded = Prototypes(8, 3, generator=torch_generator(1, "init"), most=5)
+    loaded.load_state_dict(prototypes.state_dict())
+    assert torch.equal(loaded(x_bd), before_bk[:, :2])
+    prototypes.trim()
+    assert prototypes.weight.shape == (2, 8) and prototypes.state_dict().keys() == {"weight"}
+    assert torch.equal(prototypes(x_bd), before_bk[:, :2])
+
+
+def test_prototypes_whose_number_stays_have_nothing_but_their_weights():
+    prototypes = Prototypes(8, 3, generator=torch_generator(0, "init"))
+    assert prototypes.state_dict().keys() == {"weight"} and prototypes.used_kd is prototypes.weight
+
+
+def test_prototypes_that_may_only_become_fewer_do(rng):
+    prototypes = Prototypes(8, 3, generator=torch_generator(0, "init"), most=3)
+    prototypes.resize(2)
+    assert prototypes(torch.from_numpy(rng.normal(size=(4, 8))).float()).shape == (4, 2)

@@ -268,6 +268,7 @@ def move_facts(split: Split, fitted: Fitted) -> dict[str, Any]:
         "known_splits": [
             {"category": split.class_names[found.cluster], **found._asdict()} for found in method.known_splits()
         ],
+        "new_splits": [found._asdict() for found in method.new_splits()],
         "merges": [found._asdict() for found in method.cluster_merges()],
     }
 

@@ -11,7 +11,6 @@ MOST_GROUPS = 5
 """Known categories that may hide another one and get a sentence of their own."""
 RIGHT = {"known": "are right", "new": "belong to the main class of their category"}
 """What being right means for a row that is called known or new."""
-MOVES = ("known_splits", "merges")
 SUSPICIOUS_SHARE = 0.5
 """Of the known categories: more that were split say something about the labels."""
 
@@ -100,7 +99,8 @@ def split_words(summary: Mapping[str, Any], *, most: int | None = None) -> list[
 
 def number_words(summary: Mapping[str, Any]) -> list[str]:
     """Return how splits and merges changed an estimated number of categories; nothing where there were none."""
-    estimate, n_splits, n_merges = summary.get("k_estimate"), *(len(summary.get(name, [])) for name in MOVES)
+    estimate, n_merges = summary.get("k_estimate"), len(summary.get("merges", []))
+    n_splits = len(summary.get("known_splits", [])) + len(summary.get("new_splits", []))
     if not estimate or estimate.get("k") is None or not n_splits + n_merges:
         return []
     moves = " and ".join(count(n, thing) for n, thing in ((n_splits, "split"), (n_merges, "merge")) if n)
@@ -109,16 +109,25 @@ def number_words(summary: Mapping[str, Any]) -> list[str]:
     return [f"The estimate was {estimate['k']} ({interval}); {moves} {became} {summary['k']}."]
 
 
+def new_split_words(summary: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each new cluster that was split."""
+    return [
+        f"A new cluster of {found['n_images']} images was split after epoch {found['epoch']}: {found['n_part']} of "
+        "them were further from the rest than parts of one category are."
+        for found in summary.get("new_splits", [])
+    ]
+
+
 def merge_words(summary: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each merge of two new clusters."""
     lines = []
     for found in summary.get("merges", []):
-        is_one = found["cost"] <= found["limit"]
-        why = (
-            "they were no further apart than parts of one category are"
-            if is_one
-            else "they were the two most alike, and a split needed a cluster"
-        )
-        sizes = f"{found['n_kept']} and {found['n_freed']} images"
-        lines.append(f"Two new clusters of {sizes} became one after epoch {found['epoch']}: {why}.")
+        when, n_kept, n_freed = f"after epoch {found['epoch']}", found["n_kept"], found["n_freed"]
+        if not n_freed:
+            lines.append(f"A new cluster without images was dropped {when}.")
+            continue
+        why = "they were the two most alike, and a split needed a cluster"
+        if found["cost"] <= found["limit"]:
+            why = "they were no further apart than parts of one category are"
+        lines.append(f"Two new clusters of {n_kept} and {n_freed} images became one {when}: {why}.")
     return lines

@@ -141,3 +141,43 @@ def test_clusters_are_numbered_without_gaps(distinct):
     cluster_n[cluster_n == 2], cluster_n[cluster_n == 3] = 4, 2  # cluster 3 is empty, and the last one is moved there
     moved = move_freely(unit_nd, cluster_n, torch.where(labels_n >= 0, labels_n, -1), (3, 5), n_clusters=5)
     assert sorted(moved.cluster_n.unique().tolist()) == list(range(moved.n_clusters))
+
+
+def test_without_a_label_only_clusters_without_images_go(swallowed):
+    unit_nd, cluster_n, labels_n = swallowed
+    moved = split_and_merge(
+        unit_nd, unit_nd, cluster_n, torch.full_like(labels_n, -1), n_old=0, n_clusters=6, level=0.2, k_range=(2, 9)
+    )
+    assert moved.n_clusters == 4 and torch.equal(moved.cluster_n, cluster_n)
+    assert [merge.n_freed for merge in moved.merges] == [0, 0]
+
+
+@pytest.fixture
+def two_in_one(swallowed):
+    """Nothing hides in known clusters; cluster 2 is two categories, and clusters 3 and 4 are one."""
+    unit_nd, cluster_n, labels_n = (t.clone() for t in swallowed)
+    labels_n[30:40] = 0
+    unit_nd[80:101] = unit_nd[80:101].roll(2, dims=1)
+    unit_nd[91:101] = unit_nd[91:101].roll(3, dims=1)
+    cluster_n[110:] = 4
+    return unit_nd, cluster_n, labels_n
+
+
+def test_a_new_cluster_that_is_two_things_takes_that_of_two_that_are_one(two_in_one):
+    moved = move(*two_in_one, n_clusters=5)
+    assert moved.n_clusters == 5 and moved.splits == []
+    (cut,), (merge,) = moved.cuts, moved.merges
+    assert cut.cluster == 2 and cut.n_images == 21 and cut.gain > moved.limit >= merge.cost
+    assert len({*moved.cluster_n[80:91].tolist()}) == len({*moved.cluster_n[91:101].tolist()}) == 1
+    assert len(moved.cluster_n[80:].unique()) == 3
+
+
+def test_a_new_cluster_that_is_two_things_stays_one_where_no_other_can_be_had(two_in_one):
+    unit_nd, cluster_n, labels_n = two_in_one
+    moved = move(unit_nd, cluster_n.clamp_max(3), labels_n)
+    assert moved.cuts == moved.merges == [] and torch.equal(moved.cluster_n, cluster_n.clamp_max(3))
+
+
+def test_a_new_cluster_that_is_two_things_becomes_two_where_there_may_be_more(two_in_one):
+    unit_nd, cluster_n, labels_n = two_in_one
+    assert move_freely(unit_nd, cluster_n.clamp_max(3), labels_n, (4, 5)).n_clusters == 5

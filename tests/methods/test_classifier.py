@@ -163,6 +163,7 @@ def test_clusters_that_are_one_thing_are_merged_where_the_number_is_not_given(sw
 def test_a_run_whose_number_has_changed_resumes_as_an_unbroken_one(swallowed, tmp_path, stop_after, monkeypatch):
     from nngcd import pipeline
     from nngcd.core.run_folder import RunFolder
+    from nngcd.training.model import Model
 
     monkeypatch.setattr(pipeline, "moves_range", lambda estimate: (2, 9))
     split = from_arrays(swallowed.features_nd.numpy(), swallowed.labels_n.numpy())
@@ -177,6 +178,10 @@ def test_a_run_whose_number_has_changed_resumes_as_an_unbroken_one(swallowed, tm
     resumed = fit(split, settings, run=run)
     assert torch.equal(resumed.scores_nk, unbroken.scores_nk)
     assert resumed.model.method.cluster_merges() == unbroken.model.method.cluster_merges() != []
+    resumed.model.save(tmp_path / "model", resumed.categories)
+    loaded, categories = Model.load(tmp_path / "model")
+    assert categories == resumed.categories
+    assert torch.equal(loaded.scores(resumed.features_nd), resumed.scores_nk)
 
 
 def test_moves_never_see_the_truth(swallowed, tmp_path, monkeypatch):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nngcd.methods.contract import ClusterMerge, KnownSplit
+from nngcd.methods.contract import ClusterMerge, KnownSplit, NewSplit
 from nngcd.report.trust import move_list
-from nngcd.telling import merge_words, number_words, split_words
+from nngcd.telling import merge_words, new_split_words, number_words, split_words
 
 FOUND = {"category": "oak", **KnownSplit(0, 5, 51, 102, 0, 26, 1e-6)._asdict()}
 MANY = {"known_splits": [FOUND | {"category": f"oak {i}"} for i in range(7)]}
@@ -44,6 +44,9 @@ def test_a_merge_is_told_with_its_reason():
         "Two new clusters of 21 and 19 images became one after epoch 6: they were the two most alike, and a split "
         "needed a cluster.",
     ]
+    assert merge_words({"merges": [MERGED | {"n_freed": 0, "cost": 0.0}]}) == [
+        "A new cluster without images was dropped after epoch 6."
+    ]
     assert "became one after epoch 6" in move_list({"merges": [MERGED]})
 
 
@@ -55,3 +58,13 @@ def test_how_moves_changed_the_number_is_told():
     ]
     assert number_words(summary | {"known_splits": [], "merges": []}) == []
     assert number_words(summary | {"k_estimate": None}) == []
+
+
+def test_the_split_of_a_new_cluster_is_told():
+    found = {"new_splits": [NewSplit(6, 25, 60, gain=9.0, limit=3.0)._asdict()]}
+    assert new_split_words(found) == [
+        "A new cluster of 60 images was split after epoch 6: 25 of them were further from the rest than parts of one "
+        "category are."
+    ]
+    assert "was split after epoch 6" in move_list(found)
+    assert "1 split made it 26" in number_words(found | {"k": 26, "k_estimate": ESTIMATE})[0]

@@ -130,15 +130,16 @@ def part_apart(unit_md: Tensor, is_labelled_m: Tensor) -> Tensor:
 
     Args:
         unit_md: features of the cluster's images, of length 1.
-        is_labelled_m: which of them are labelled, at least one.
+        is_labelled_m: which of them are labelled; where none is, the first centre starts at the mean of all images.
     """
-    first_d = unit_md[is_labelled_m].mean(0)
+    first_d = unit_md[is_labelled_m if is_labelled_m.any() else slice(None)].mean(0)
     cosine_m = (unit_md @ first_d).masked_fill(is_labelled_m, torch.inf)
     n_start = max(LEAST_IMAGES, int(START_SHARE * len(unit_md)))
     is_part_m = torch.zeros_like(is_labelled_m).index_fill(0, cosine_m.argsort(stable=True)[:n_start], True)
     for _ in range(MOST_ROUNDS):
         is_free_m = is_part_m & ~is_labelled_m
-        if is_free_m.sum() < LEAST_IMAGES:
+        is_rest_m = ~is_part_m | is_labelled_m
+        if is_free_m.sum() < LEAST_IMAGES or not is_rest_m.any():
             return torch.zeros_like(is_labelled_m)
         is_near_m = _nearer(unit_md, unit_md[is_free_m].mean(0), first_d)
         if torch.equal(is_near_m, is_part_m):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from nngcd.clustering.hidden_parts import HiddenPart, cuts, hidden_parts
+from nngcd.clustering.hidden_parts import LEAST_IMAGES, HiddenPart, cuts, hidden_parts, part_apart
 
 LEAST_GAIN = 0.5
 """How much of what its merge costs a split must gain: where all new clusters are far apart, a wrong split would put two
@@ -30,15 +30,30 @@ class Merge(NamedTuple):
     n_freed: int
 
 
+class NewCut(NamedTuple):
+    """A new cluster that is two things."""
+
+    cluster: int
+    image_m: Tensor
+    """The images of the part that leaves it."""
+    n_images: int
+    """Images of the whole cluster."""
+    gain: float
+    """What two centres gain (`split_gain`)."""
+
+
 class Moved(NamedTuple):
     """Clusters after splits and merges."""
 
     cluster_n: Tensor
     n_clusters: int
     splits: list[HiddenPart]
+    """Of known clusters."""
+    cuts: list[NewCut]
+    """Of new clusters."""
     merges: list[Merge]
     limit: float
-    """What the merge of two clusters that are one thing costs at most; 0 where the number of clusters stays."""
+    """What the merge of two clusters that are one thing costs at most, and the split of one that is two gains."""
     cluster_m: Tensor
     """The clusters whose images have changed."""
 
@@ -69,13 +84,14 @@ def split_and_merge(  # noqa: PLR0913 (images, their clusters, their labels, and
     cluster_n = torch.where(labels_n >= 0, labels_n, cluster_n)
     parts = hidden_parts(unit_nd, plain_nd, cluster_n.clone(), labels_n, n_old=n_old, level=level)
     fewest, most = k_range or (n_clusters, n_clusters)
-    limit = MOST_APART * typical_gain(unit_nd, cluster_n, labels_n, n_old) if k_range else 0.0
+    limit = MOST_APART * typical_gain(unit_nd, cluster_n, labels_n, n_old)
     new = _NewClusters(unit_nd, cluster_n, range(n_old, n_clusters), most - n_old)
-    splits = [part for part in parts if new.take(part, limit)]
+    splits = [part for part in parts if new.take_hidden(part, limit if k_range else 0.0)]
+    new_cuts = [cut for cut in new.that_are_two(limit) if new.take_cut(cut, limit)]
     while len(new) > fewest - n_old and new.merge_if_one(limit):
         pass
     n_left, cluster_m = new.numbered_anew(n_old)
-    return Moved(cluster_n, n_left, splits, new.merges, limit, cluster_m)
+    return Moved(cluster_n, n_left, splits, new_cuts, new.merges, limit, cluster_m)
 
 
 class _NewClusters:
@@ -85,14 +101,14 @@ class _NewClusters:
         self.unit_nd, self.cluster_n, self.numbers, self.most = unit_nd, cluster_n, [*numbers], most
         self._next = numbers.stop
         self.merges: list[Merge] = []
-        # What a part was given is not merged away again in the same search.
+        # What a part was given, or was taken from, is not merged away again in the same search.
         self._given, self._changed = set[int](), set[int]()
 
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def take(self, part: HiddenPart, limit: float) -> bool:
-        """Give a part a cluster, and return whether it got one.
+    def take_hidden(self, part: HiddenPart, limit: float) -> bool:
+        """Give a part of a known cluster a cluster of its own, and return whether it got one.
 
         It is that of two clusters that are one thing, else one more if there may be more, else that of two clusters
         that are most alike, if the part gains enough by it.
@@ -100,15 +116,36 @@ class _NewClusters:
         merge = self._cheapest()
         is_one = merge is not None and merge.cost <= limit
         if not is_one and len(self) < self.most:
-            number, self._next = self._next, self._next + 1
+            self._place(part, None)
         elif merge is not None and (is_one or self._gain(part) >= LEAST_GAIN * merge.cost):
-            number = self._merge(merge)
+            self._place(part, merge)
         else:
             return False
-        self.cluster_n[part.image_m] = number
-        self.numbers.append(number)
-        self._given.add(number)
-        self._changed |= {part.cluster, number}
+        return True
+
+    def that_are_two(self, limit: float) -> list[NewCut]:
+        """Return the clusters that gain more than parts of one category by two centres, the largest gain first."""
+        found = []
+        for number in self._open() if limit > 0 else []:
+            image_m = (self.cluster_n == number).nonzero().flatten()
+            if len(image_m) < 2 * LEAST_IMAGES:
+                continue
+            is_part_m = part_apart(self.unit_nd[image_m], torch.zeros_like(image_m, dtype=torch.bool))
+            if 0 < is_part_m.sum() < len(image_m):
+                gain = split_gain(self.unit_nd[image_m[is_part_m]], self.unit_nd[image_m[~is_part_m]])
+                found.append(NewCut(number, image_m[is_part_m], len(image_m), gain))
+        return sorted((cut for cut in found if cut.gain > limit), key=lambda cut: -cut.gain)
+
+    def take_cut(self, cut: NewCut, limit: float) -> bool:
+        """Give a part of a new cluster that of two others which are one thing, else one more if there may be more."""
+        if cut.cluster in self._given or cut.cluster not in self.numbers:
+            return False
+        merge = self._cheapest(but=cut.cluster)
+        is_one = merge is not None and merge.cost <= limit
+        if not is_one and len(self) >= self.most:
+            return False
+        self._place(cut, merge if is_one else None)
+        self._given.add(cut.cluster)
         return True
 
     def merge_if_one(self, limit: float) -> bool:
@@ -129,11 +166,23 @@ class _NewClusters:
         changed = sorted(number for number in self._changed if number < n_left)
         return n_left, torch.tensor(changed, dtype=torch.int64, device=self.cluster_n.device)
 
-    def _cheapest(self) -> Merge | None:
-        open_ = [number for number in self.numbers if number not in self._given]
+    def _open(self) -> list[int]:
+        return [number for number in self.numbers if number not in self._given]
+
+    def _cheapest(self, *, but: int | None = None) -> Merge | None:
+        open_ = [number for number in self._open() if number != but]
         if len(open_) < 2:
             return None
         return cheapest_merge(self.unit_nd, self.cluster_n, torch.tensor(open_, device=self.cluster_n.device))
+
+    def _place(self, part: HiddenPart | NewCut, merge: Merge | None) -> None:
+        """Put a part into a cluster that a merge frees, or into one more."""
+        number = self._next if merge is None else self._merge(merge)
+        self._next += merge is None
+        self.cluster_n[part.image_m] = number
+        self.numbers.append(number)
+        self._given.add(number)
+        self._changed |= {part.cluster, number}
 
     def _gain(self, part: HiddenPart) -> float:
         is_rest_n = self.cluster_n == part.cluster

@@ -129,6 +129,16 @@ class KnownSplit(Stored):
     p_value: Annotated[float, Field(ge=0, le=1)] = 1.0
 
 
+class NewSplit(Stored):
+    """A new cluster that was split in training."""
+
+    epoch: Count
+    n_part: Count
+    n_images: Count
+    gain: Annotated[float, Field(ge=0)]
+    limit: Annotated[float, Field(ge=0)]
+
+
 class Merge(Stored):
     """Two new clusters that became one in training."""
 
@@ -166,6 +176,7 @@ class Summary(Stored):
     n_possible_label_errors: Count = 0
     n_unchecked_categories: Count = 0
     known_splits: list[KnownSplit] = []
+    new_splits: list[NewSplit] = []
     merges: list[Merge] = []
     expected_right: dict[Literal["known", "new"], Expected | None] = {}
     hidden_groups: list[HiddenGroup] = []

@@ -86,6 +86,21 @@ class KnownSplit(NamedTuple):
     """How likely so few labelled images were if the part belonged to the category."""
 
 
+class NewSplit(NamedTuple):
+    """A new cluster that a method split in training, because it was two things."""
+
+    epoch: int
+    """Epochs done by then."""
+    n_part: int
+    """Images of the part that left it."""
+    n_images: int
+    """Images of the whole cluster."""
+    gain: float
+    """By how much its images are nearer to two centres than to one (Ward's criterion)."""
+    limit: float
+    """What parts of one category gain at most."""
+
+
 class ClusterMerge(NamedTuple):
     """Two new clusters that a method made one in training."""
 
@@ -98,7 +113,7 @@ class ClusterMerge(NamedTuple):
     cost: float
     """By how much their images are further from one centre than from two (Ward's criterion)."""
     limit: float
-    """What the merge of two clusters that are one thing costs at most; 0 where the number of clusters stays."""
+    """What the merge of two clusters that are one thing costs at most."""
 
 
 class BaseMethod(nn.Module):
@@ -194,6 +209,10 @@ class BaseMethod(nn.Module):
 
     def known_splits(self) -> list[KnownSplit]:
         """Return which known clusters were split in training, in this order. Default: none."""
+        return []
+
+    def new_splits(self) -> list[NewSplit]:
+        """Return which new clusters were split in training, in this order. Default: none."""
         return []
 
     def cluster_merges(self) -> list[ClusterMerge]:

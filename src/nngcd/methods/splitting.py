@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from nngcd.clustering.split_and_merge import Moved, split_and_merge
 from nngcd.heads import Prototypes
-from nngcd.methods.contract import BaseMethod, ClusterMerge, KnownSplit, Overview
+from nngcd.methods.contract import BaseMethod, ClusterMerge, KnownSplit, NewSplit, Overview
 
 ROWS_PER_BLOCK = 8192
 """Images whose scores exist at a time."""
@@ -22,6 +24,8 @@ class SplittingMethod(BaseMethod):
     """Averaged prototypes, for a method that has them; they are placed and turned with the others."""
     splits_s7: Tensor
     """What was split, each row a `KnownSplit`."""
+    cuts_c5: Tensor
+    """Which new clusters were split, each row a `NewSplit`."""
     merges_m5: Tensor
     """What was merged, each row a `ClusterMerge`."""
 
@@ -37,9 +41,10 @@ class SplittingMethod(BaseMethod):
         """Make room for what will be split and merged; for the end of a method's `__init__`."""
         # Not whole numbers, which a checkpoint takes for places of images.
         self.register_buffer("splits_s7", torch.zeros(0, 7, dtype=torch.float64), persistent=False)
+        self.register_buffer("cuts_c5", torch.zeros(0, 5, dtype=torch.float64), persistent=False)
         self.register_buffer("merges_m5", torch.zeros(0, 5, dtype=torch.float64), persistent=False)
         if self.config.split_epochs:
-            self.remembers = (*self.remembers, "splits_s7", "merges_m5")
+            self.remembers = (*self.remembers, "splits_s7", "cuts_c5", "merges_m5")
 
     @property
     def n_clusters(self) -> int:
@@ -49,6 +54,10 @@ class SplittingMethod(BaseMethod):
     def known_splits(self) -> list[KnownSplit]:
         """Return which known clusters were split in training."""
         return [KnownSplit._make([*map(int, row[:6]), row[6]]) for row in self.splits_s7.tolist()]
+
+    def new_splits(self) -> list[NewSplit]:
+        """Return which new clusters were split in training."""
+        return [NewSplit._make([*map(int, row[:3]), *row[3:]]) for row in self.cuts_c5.tolist()]
 
     def cluster_merges(self) -> list[ClusterMerge]:
         """Return which new clusters were merged in training."""
@@ -73,13 +82,17 @@ class SplittingMethod(BaseMethod):
             level=self.config.split_level,
             k_range=self.task.k_range,
         )
-        splits = [KnownSplit(part.cluster, overview.epoch, *part[2:]) for part in moved.splits]
-        self.splits_s7 = torch.cat([self.splits_s7, self.splits_s7.new_tensor(splits).reshape(-1, 7)])
-        merges = [
-            ClusterMerge(overview.epoch, merge.n_kept, merge.n_freed, merge.cost, moved.limit) for merge in moved.merges
-        ]
-        self.merges_m5 = torch.cat([self.merges_m5, self.merges_m5.new_tensor(merges).reshape(-1, 5)])
+        self._record(moved, overview.epoch)
         self.turn_to_means(moved, unit_nd)
+
+    def _record(self, moved: Moved, epoch: int) -> None:
+        """Remember what was moved, and why."""
+        splits = [KnownSplit(part.cluster, epoch, *part[2:]) for part in moved.splits]
+        cuts = [NewSplit(epoch, len(cut.image_m), cut.n_images, cut.gain, moved.limit) for cut in moved.cuts]
+        merges = [ClusterMerge(epoch, m.n_kept, m.n_freed, m.cost, moved.limit) for m in moved.merges]
+        self.splits_s7 = _with_rows(self.splits_s7, splits)
+        self.cuts_c5 = _with_rows(self.cuts_c5, cuts)
+        self.merges_m5 = _with_rows(self.merges_m5, merges)
 
     def trim(self) -> None:
         """Let go of prototypes that were never added."""
@@ -96,3 +109,7 @@ class SplittingMethod(BaseMethod):
             if prototypes is not None:
                 prototypes.resize(moved.n_clusters)
                 prototypes.turn(sum_kd[cluster_m], cluster_m)
+
+
+def _with_rows(table_rc: Tensor, rows: Sequence[tuple[float, ...]]) -> Tensor:
+    return torch.cat([table_rc, table_rc.new_tensor(rows).reshape(-1, table_rc.shape[1])])

@@ -7,7 +7,11 @@ from html import escape
 from typing import Any
 
 from nngcd.report.findings import Findings
+<<<<<<< HEAD
 from nngcd.telling import expected_words, held_back_words, merge_words, split_words, suspicion_words
+=======
+from nngcd.telling import expected_words, held_back_words, hidden_words, merge_words, new_split_words, split_words
+>>>>>>> d442c1878745675a8a79d46b398e29940476973f
 
 
 def expected(findings: Findings) -> str:
@@ -28,6 +32,7 @@ def move_list(summary: Mapping[str, Any]) -> str:
     """Return the splits and merges of training as lists that can be opened; nothing where there were none."""
     lists = {
         "Known categories that were split": split_words(summary),
+        "New clusters that were split": new_split_words(summary),
         "New clusters that became one": merge_words(summary),
     }
     parts = []
