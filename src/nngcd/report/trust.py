@@ -7,11 +7,14 @@ from html import escape
 from typing import Any
 
 from nngcd.report.findings import Findings
-<<<<<<< HEAD
-from nngcd.telling import expected_words, held_back_words, merge_words, split_words, suspicion_words
-=======
-from nngcd.telling import expected_words, held_back_words, hidden_words, merge_words, new_split_words, split_words
->>>>>>> d442c1878745675a8a79d46b398e29940476973f
+from nngcd.telling import (
+    expected_words,
+    held_back_words,
+    merge_words,
+    new_split_words,
+    split_words,
+    suspicion_words,
+)
 
 
 def expected(findings: Findings) -> str:
