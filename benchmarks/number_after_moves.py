@@ -97,7 +97,7 @@ def outcome_of(task: OpenTask, arguments: argparse.Namespace) -> Outcome:
     found = score(task.truth.classes[scored], fitted.scores_nk.argmax(-1).numpy()[scored], task.truth.n_old)
     return Outcome(
         task.name, task.k, estimate.k, estimate.low, estimate.high, fitted.scores_nk.shape[1],
-        len(method.known_splits()), len(method.cluster_merges()),
+        len(method.known_splits()) + len(method.new_splits()), len(method.cluster_merges()),
         round(found["accuracy"]["all"], 1), round(found["by_name"]["all"], 1),
     )  # fmt: skip
 
