@@ -340,12 +340,12 @@ def test_an_output_that_is_closed_ends_a_run_as_ctrl_c_does(arrays, tmp_path):
         err = process.stderr.read()
     assert (process.returncode, "Traceback" in err, "Exception ignored" in err) == (130, False, False), err
     with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        for _ in range(4):
+        for _ in range(5):
             process.stdout.readline()
         process.stdout.close()
         err = process.stderr.read()
     assert process.returncode == 130
-    assert f"Continue: nngcd fit --resume {tmp_path}/run-2" in said(err)
+    assert f"Continue: nngcd fit --resume {tmp_path}/run" in said(err)
 
 
 def test_litter_of_a_killed_run_is_gone_after_it_was_resumed(nngcd, broken_run):

@@ -71,7 +71,7 @@ def test_each_file_is_read_once(tmp_path, save_image, monkeypatch):
     monkeypatch.setattr(type(path), "read_bytes", lambda self: reads.append(self.name) or read_bytes(self))
     readable = keep_readable(tmp_path, ["a.png"])
     assert readable.images.fingerprint(0) == readable.content_hashes[0] == content
-    assert reads == ["a.png"]
+    assert reads.count("a.png") == 1
 
 
 def test_too_many_bad_files_stop_with_the_way_out(tmp_path, save_image):

@@ -126,7 +126,8 @@ def nngcd(*arguments, launcher=(sys.executable,)):
 
 
 def digits(tmp_path, name, *more):
-    return ["fit", "digits", "--out", str(tmp_path / name), "--no-report", "--set", "loss.n_hidden=64", *more]
+    flags = ["--no-report", "--image-size", "32", "--set", "loss.n_hidden=64"]
+    return ["fit", "digits", "--out", str(tmp_path / name), *flags, *more]
 
 
 @pytest.mark.slow

@@ -167,9 +167,10 @@ def reading(progress: Progress) -> Callable[[int, int], None]:
     return show
 
 
-def say(text: str = "") -> None:
-    """Print a line of plain text."""
-    OUT.print(Text(visible(text)))
+def say(text: str = "", *, is_quiet: bool = False) -> None:
+    """Print a line of plain text, unless nothing is to be shown."""
+    if not is_quiet:
+        OUT.print(Text(visible(text)))
 
 
 def say_error(text: str, mark: str = "error:", style: str = "bold red") -> None:

@@ -61,9 +61,7 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
 
     Example:  nngcd fit my_images/ --out runs/first
     """
-    if not (quiet or json):
-        say("Loading")
-    # Imported here: torch takes seconds, and neither `nngcd --help` nor the first line should wait for it.
+    say("Loading", is_quiet=quiet or json)  # before torch, which takes seconds
     from nngcd.cli import running
     from nngcd.cli.from_review import settings_from_review
 

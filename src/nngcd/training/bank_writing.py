@@ -19,6 +19,9 @@ from nngcd.training.bank_files import Places, ViewKeys, find_views, view_file
 from nngcd.training.bank_plan import SHARD_BYTES, BankPlan, size_words
 from nngcd.training.bank_shards import Shard, write_shard
 
+MOST_LOOKS = 100
+"""How often a bank is looked at again while other runs write it."""
+
 
 def view_bank(plan: BankPlan, *, cache: Path | None, n_workers: int, progress: Progress) -> DiskBank:
     """Return the bank, with what is missing of it computed and written first.
@@ -34,8 +37,10 @@ def view_bank(plan: BankPlan, *, cache: Path | None, n_workers: int, progress: P
     folder, is_kept = _home(plan, cache)
     keys = plan.keys()
     places, n_missing = _complete(plan, folder, keys, n_workers=n_workers, progress=progress, is_kept=is_kept)
-    if processes.from_first(folder.is_dir() and not all((folder / file).is_file() for file in places.files)):
-        # Found in parts that another run has put together since.
+    for _ in range(MOST_LOOKS):
+        if not processes.from_first(folder.is_dir() and not all((folder / file).is_file() for file in places.files)):
+            break
+        # Found in parts that another run has put together since; it may be putting the next ones together now.
         places, _ = _complete(plan, folder, keys, n_workers=n_workers, progress=progress, is_kept=is_kept)
     verb = "kept in" if n_missing else "taken from"
     progress.finish(f"{verb} {folder} ({size_words(plan.n_bytes)})" if is_kept else "")
