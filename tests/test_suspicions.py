@@ -89,7 +89,7 @@ def test_what_is_said_of_new_categories():
     assert mixed_words(summary | {"held_back": None}) == []
     assert mixed_words(summary | {"mixed_categories": [mixed] * 7})[0].endswith(" and 2 more.")
     pair = {"first": "new-001", "second": "new-004", "cost": 2.0}
-    said = "May be one category (in our tests one such pair in five was): 'new-001' and 'new-004'."
+    said = "May be one category: 'new-001' and 'new-004'."
     assert alike_words({"alike_pairs": [pair]}) == [said]
     assert alike_words({"alike_pairs": [pair] * 7})[0].endswith("; and 2 more pairs.")
     assert alike_words({}) == mixed_words({}) == []

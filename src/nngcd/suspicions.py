@@ -24,7 +24,7 @@ LEAST_IMAGES, LEAST_SHARE = 4, 0.2
 if it has as many."""
 MIXED = 0.5
 """Expected share of the main class below which a new category is called several things."""
-ALIKE = 4.0
+ALIKE = 3.0
 """How many times what cutting a typical known category in two gains a merge of two new ones costs at most, for the two
 to be worth a look."""
 

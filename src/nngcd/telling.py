@@ -66,7 +66,7 @@ def alike_words(summary: Mapping[str, Any]) -> list[str]:
         return []
     pairs = [f"'{pair['first']}' and '{pair['second']}'" for pair in found]
     more = f"; and {count(len(pairs) - MOST_GROUPS, 'more pair')}" if len(pairs) > MOST_GROUPS else ""
-    return [f"May be one category (in our tests one such pair in five was): {'; '.join(pairs[:MOST_GROUPS])}{more}."]
+    return [f"May be one category: {'; '.join(pairs[:MOST_GROUPS])}{more}."]
 
 
 def suspicion_words(summary: Mapping[str, Any]) -> list[str]:
