@@ -207,12 +207,17 @@ def test_of_a_batch_that_fails_nothing_is_done(run):
         review.approve("owl")
         review.approve("kiwi")
     assert review.state == first and not run.edits.exists()
+
+
+def test_undo_is_refused_inside_a_batch(run):
+    review = Review(run)
+    review.approve("crow")  # there is something to undo
     with pytest.raises(UserError, match="undo: not possible inside a batch"), review.batch():
         review.approve("owl")
         review.undo()
-    assert not run.edits.exists()
+    assert len(lines(run)) == 1 and not review.state.categories["owl"].is_approved
     review.approve("owl")
-    assert len(lines(run)) == 1
+    assert len(lines(run)) == 2
 
 
 def test_what_was_told_apart_is_not_proposed_again(run, monkeypatch):
