@@ -113,6 +113,8 @@ class Page:
             self.desk, sort=asked.get("sort", "queue"), kind=asked.get("kind", "all"),
             status=asked.get("status", "all"), text=asked.get("q", ""),
         )  # fmt: skip
+        if "id" in asked:  # perhaps retired by now, which is no error here
+            found = [facts for facts in found if facts["id"] == asked["id"]]
         offset, n = _part(request, 50)
         n_typical = _number(request, "typical", 4, most=listing.N_TYPICAL)
         items = [listing.with_typical(self.desk, facts, n_typical) for facts in found[offset : offset + n]]

@@ -2,6 +2,7 @@
 
 export const run = { version: 0 };
 const listeners = [];
+let posting = Promise.resolve(); // the last edit of this window
 
 /** @param {() => void} listener called whenever somebody else changed the review */
 export const onChange = (listener) => listeners.push(listener);
@@ -18,7 +19,13 @@ export async function get(path) {
   return answer(await fetch(path).catch(() => { throw lost(); }));
 }
 
-async function post(path, body) {
+function post(path, body) {
+  const done = send(path, body);
+  posting = done.catch(() => {});
+  return done;
+}
+
+async function send(path, body) {
   const sent = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
   const response = await fetch(path, sent).catch(() => { throw lost(); });
   try {
@@ -43,7 +50,8 @@ export async function refresh() {
 export function follow() {
   const events = new EventSource("/api/events");
   events.onmessage = async (event) => {
-    if (JSON.parse(event.data).version === run.version) return;
+    await posting; // an edit of this window may be told of here before it is answered
+    if (JSON.parse(event.data).version <= run.version) return;
     await refresh();
     listeners.forEach((listener) => listener());
   };

@@ -9,7 +9,14 @@ function show(title, ...content) {
   dialog.className = "";
   dialog.replaceChildren(h("h2", { id: "dialog-title", text: title }), ...content);
   dialog.showModal();
-  return new Promise((resolve) => dialog.addEventListener("close", () => resolve(null), { once: true }));
+  return new Promise((resolve) => {
+    const closed = () => {
+      if (dialog.open) return; // the last dialog's event, which comes late
+      dialog.removeEventListener("close", closed);
+      resolve(null);
+    };
+    dialog.addEventListener("close", closed);
+  });
 }
 
 const buttons = (yes, act) => h("p", { class: "buttons" }, h("button", { type: "button", class: "main", onclick: act, text: yes }),

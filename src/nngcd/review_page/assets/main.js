@@ -11,10 +11,11 @@ import { Log } from "./log.js";
 
 const $ = (id) => document.getElementById(id);
 const SCREENS = { queue: ["Queue", Queue], same: ["Same?", Same], split: ["Split?", Split], unsure: ["Unsure", Unsure], table: ["Table", Table], log: ["Log", Log] };
+const MOST_WAITING = 20;
 
 class App {
   constructor() {
-    this.screens = {}; this.name = ""; this.isBusy = false;
+    this.screens = {}; this.name = ""; this.nBusy = 0; this.waiting = [];
     this.hasLetters = localStorage.getItem("letters") !== "off";
     history.replaceState(null, "", location.pathname + location.hash); // the token need not stay in the address
     $("undo").addEventListener("click", () => this.undo());
@@ -66,33 +67,41 @@ class App {
 
   say(text) { $("said").textContent = text; }
 
+  /** Do something that takes a moment. Keys pressed meanwhile wait, so that they act on what is shown then. */
   async tried(work) {
-    try { return await work(); } catch (error) { this.say(error.message); return undefined; }
+    this.nBusy += 1;
+    try { return await work(); } catch (error) { this.say(error.message); return undefined; } finally {
+      this.nBusy -= 1;
+      if (!this.nBusy && this.waiting.length) this.key(this.waiting.shift());
+    }
   }
 
-  /** Do an edit, say what was done, show what comes next. One at a time: a second key waits for the first. */
-  async act(work, next = () => this.again()) {
-    if (this.isBusy) return;
-    this.isBusy = true;
-    try {
+  /** Do an edit, say what was done, show what comes next. */
+  act(work, next = () => this.again()) {
+    return this.tried(async () => {
       const done = await work();
       this.top();
       if (done?.words) this.say(`${done.words}.`);
       await next();
-    } catch (error) {
-      this.say(error.message);
-    } finally {
-      this.isBusy = false;
-    }
+    });
   }
 
   undo(n = 1) { return this.act(async () => { await api.undo(n); this.say(n === 1 ? "Undone." : `${n} edits undone.`); }); }
   redo() { return this.act(async () => { await api.redo(); this.say("Done again."); }); }
   help() { help(this.hasLetters, (isOn) => { this.hasLetters = isOn; localStorage.setItem("letters", isOn ? "on" : "off"); }); }
 
+  wait(event) {
+    if (this.waiting.length < MOST_WAITING && !event.repeat) {
+      const { key, shiftKey, ctrlKey, metaKey } = event;
+      this.waiting.push({ key, shiftKey, ctrlKey, metaKey, target: document.body, preventDefault() {} });
+    }
+    if (!event.ctrlKey && !event.metaKey && event.key !== "Tab") event.preventDefault();
+  }
+
   key(event) {
     const isTyping = event.target.closest?.("input, select, textarea");
     if (isOpen() || isTyping || event.altKey || event.defaultPrevented) return;
+    if (this.nBusy) { this.wait(event); return; }
     const letter = event.key.toLowerCase();
     const isCommand = event.ctrlKey || event.metaKey;
     if (isCommand && letter === "z") { event.shiftKey ? this.redo() : this.undo(); event.preventDefault(); return; }

@@ -22,9 +22,9 @@ export class Queue {
     const { items } = await get("/api/categories?sort=queue&status=open&n=400&typical=1");
     this.open = items;
     const wanted = id ?? this.category?.id;
-    const here = wanted ? await get(`/api/categories/${encodeURIComponent(wanted)}`).catch(() => null) : null;
+    const here = wanted ? (await get(`/api/categories?typical=9&id=${encodeURIComponent(wanted)}`)).items[0] : null;
     const first = items[Math.min(this.place ?? 0, items.length - 1)] ?? items[0];
-    await this.put(here?.size ? here : first && (await get(`/api/categories/${encodeURIComponent(first.id)}`)));
+    await this.put(here ? here : first && (await get(`/api/categories/${encodeURIComponent(first.id)}`)));
   }
 
   async put(category, offset = 0) {
@@ -69,7 +69,7 @@ export class Queue {
     const one = (other) => {
       const digit = (number += 1);
       return h("button", { type: "button", class: "near", disabled: !!run.why_read_only, onclick: () => this.neighbour(digit) }, h("kbd", { text: digit }), ...other.typical.slice(0, 3).map((id) => picture(id)),
-        h("span", { class: "label", text: other.name }), h("small", { text: `${percent(other.similarity)} alike` }));
+        h("span", { class: "label", text: other.name }), h("small", { text: `${percent(Math.max(0, other.similarity))} alike` }));
     };
     this.side.replaceChildren(h("h3", { text: "Nearest known" }), ...nearest.known.map(one), h("h3", { text: "Nearest new" }), ...nearest.new.map(one),
       h("p", { class: "quiet", text: "A number merges this category with that one, or moves the selected images there." }));

@@ -16,7 +16,7 @@ export class Same {
     const { first, second, similarity } = this.pair;
     const side = (one) => h("section", { class: "side" }, h("h3", {}, h("span", { class: "name", text: one.name }), badge(one.kind)), h("p", { class: "quiet", text: counted(one.size, "image") }), strip(one.typical, 12));
     const button = (key, text, act, kind) => h("button", { type: "button", class: kind || "", disabled: !!run.why_read_only, onclick: act }, text, " ", h("kbd", { text: key }));
-    this.element.replaceChildren(h("h2", { text: "Are these the same?" }), h("p", { class: "quiet", text: `${percent(similarity)} alike · ${counted(left.length, "question")} left` }),
+    this.element.replaceChildren(h("h2", { text: "Are these the same?" }), h("p", { class: "quiet", text: `${percent(Math.max(0, similarity))} alike · ${counted(left.length, "question")} left` }),
       h("div", { class: "actions" }, button("Y", "Same: merge", () => this.yes(), "main"), button("N", "Not the same", () => this.no()), button("0", "Skip", () => this.skip())), h("div", { class: "sides" }, side(first), side(second)));
   }
 

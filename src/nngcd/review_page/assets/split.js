@@ -12,7 +12,7 @@ export class Split {
     if (id) this.wanted = id;
     const { items } = await get("/api/suggestions?kind=split");
     this.left = items.filter((one) => !this.skipped.has(one.id));
-    this.category = this.wanted ? await get(`/api/categories/${encodeURIComponent(this.wanted)}`).catch(() => null) : this.left[0] || null;
+    this.category = this.wanted ? (await get(`/api/categories?id=${encodeURIComponent(this.wanted)}`)).items[0] : this.left[0];
     if (!this.category) {
       this.wanted = null;
       this.element.replaceChildren(h("h2", { text: "No category looks like several things." }), h("p", { class: "quiet", text: "S on a category in the queue proposes a split of it." }));
