@@ -80,3 +80,14 @@ def test_without_the_extra_it_says_what_to_install(run, nngcd, monkeypatch):
 def test_what_is_no_run_is_refused(tmp_path, nngcd):
     pytest.importorskip("uvicorn")
     assert nngcd("review", tmp_path / "nothing", "--no-browser")[0] == 2
+
+
+def test_corrections_are_shown_first_and_done_when_asked(run, tmp_path, nngcd):
+    table = tmp_path / "corrections.csv"
+    table.write_text("category,label\nnew-001,Tawny\n", encoding="utf-8")
+    code, said, _ = nngcd("review", run.path, "--apply", table)
+    assert code == 0 and "name 'new-001' 'Tawny'" in said and "Nothing was changed" in said
+    assert not run.edits.exists()
+    assert nngcd("review", run.path, "--apply", table, "--yes")[0] == 0
+    assert Review(run).state.categories["new-001"].name == "Tawny"
+    assert "Nothing would change" in nngcd("review", run.path, "--apply", table)[1]
