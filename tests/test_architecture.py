@@ -16,7 +16,8 @@ PACKAGE = Path(nngcd.__file__).parent
 LAYERS = (
     "core metrics datasets views augmentations loading backbones heads losses clustering methods training confidence "
     "calibrating settings choosing_k job suspicions results telling scoring figures run_files review report export "
-    "pipeline prediction embedding evaluation drawing estimation soundness effort_times image_table estimator bench cli"
+    "review_page pipeline prediction embedding evaluation drawing estimation soundness effort_times image_table "
+    "estimator bench cli"
 ).split()
 MAY_NAME_TRUTH = {"datasets", "run_files", "pipeline", "evaluation", "report", "bench"}
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -28,8 +28,8 @@ from nngcd.pipeline import fit
 from nngcd.prediction import Predictor, features_of, predict_with
 from nngcd.report import MAX_IMAGES, findings_from_fit, write_report
 from nngcd.results import category_table, move_facts, results_of
+from nngcd.review.edit_block import EditBlock
 from nngcd.review.reviewed import reviewed_results
-from nngcd.review.session import EditBlock
 from nngcd.run_files import MODEL_FILES
 from nngcd.settings import resolve, to_values
 from nngcd.training.model import Model

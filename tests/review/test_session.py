@@ -181,3 +181,53 @@ def test_pairs_that_may_be_one_are_proposed_until_one_of_them_is_gone(run, monke
     assert review.propose_merges() == [["new-001", "new-002"], ["new-002", "new-003"]]
     review.merge(*review.propose_merges()[:1])
     assert review.propose_merges() == []
+
+
+def test_a_batch_is_one_line_and_one_undo(run):
+    review = Review(run)
+    first = review.state
+    with review.batch():
+        fresh = review.move(["i.png", "h.png"])
+        review.rename(fresh, "Barn")
+        review.merge(["owl", "crow"])
+    assert [line["op"] for line in lines(run)] == ["batch"]
+    assert review.state.images["id-i"].category == fresh == "new-004"
+    assert review.state.categories["crow"].into == ("owl",)
+    assert Review(run).state == review.state
+    review.undo()
+    assert review.state == first
+    # The id was used once, and the name Barn is not taken.
+    assert review.move(["i.png"]) == "new-005"
+
+
+def test_of_a_batch_that_fails_nothing_is_done(run):
+    review = Review(run)
+    first = review.state
+    with pytest.raises(UserError, match="no category 'kiwi'"), review.batch():
+        review.approve("owl")
+        review.approve("kiwi")
+    assert review.state == first and not run.edits.exists()
+
+
+def test_undo_is_refused_inside_a_batch(run):
+    review = Review(run)
+    review.approve("crow")  # there is something to undo
+    with pytest.raises(UserError, match="undo: not possible inside a batch"), review.batch():
+        review.approve("owl")
+        review.undo()
+    assert len(lines(run)) == 1 and not review.state.categories["owl"].is_approved
+    review.approve("owl")
+    assert len(lines(run)) == 2
+
+
+def test_what_was_told_apart_is_not_proposed_again(run, monkeypatch):
+    pair = AlikePair("new-001", "new-002", 0.1)
+    monkeypatch.setattr("nngcd.review.session.alike_pairs", lambda *_: [pair])
+    review = Review(run)
+    assert review.propose_merges() == [["new-001", "new-002"]]
+    review.tell_apart(["new-002", "new-001"])
+    assert review.propose_merges() == Review(run).propose_merges() == []
+    with pytest.raises(UserError, match="nothing would change"):
+        review.tell_apart(["new-001", "new-002"])
+    review.undo()
+    assert review.propose_merges() == [["new-001", "new-002"]]

@@ -28,6 +28,7 @@ from nngcd.cli import (
     fit,
     predict,
     report,
+    review,
     study,
 )
 from nngcd.cli.display import say_error, show_warning
@@ -51,6 +52,7 @@ for command in (
     check.check,
     fit.fit,
     report.report,
+    review.review,
     export.export,
     predict.predict,
     embed.embed,

@@ -53,6 +53,7 @@ def demo(
     say(f"Every image's category:  {first.results_csv}")
     if first.report.is_file():  # else a warning has said why there is none
         say(f"Look at the categories:  open {first.report} in a browser")
+    say(f"Correct them:            nngcd review {first.path}")
     say("With your own images:    nngcd check my_images/   (if nngcd is not found: source .venv/bin/activate)")
 
 

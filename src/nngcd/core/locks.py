@@ -30,7 +30,7 @@ def hold(folder: Path) -> Iterator[None]:
         with writing(folder / LOCK):
             _acquire(lock)
     except _InUseError:
-        raise ResourceError(f"T11: {folder} is in use by {_holder(folder)}. {_way_out(lock)}") from None
+        raise ResourceError(f"T11: {folder} is in use by {holder_of(folder)}. {_way_out(lock)}") from None
     try:
         # Only for the message above, so a disk without room for it is no obstacle.
         with suppress(OSError):
@@ -53,7 +53,7 @@ def _acquire(lock: FileLock) -> None:
         raise _InUseError from None
 
 
-def _holder(folder: Path) -> str:
+def holder_of(folder: Path) -> str:
     """Return who holds a folder, as far as that is known."""
     try:
         holder = json.loads((folder / HOLDER).read_text(encoding="utf-8"))

@@ -44,6 +44,7 @@ Next, from the folder that holds this one (NEW_DATA: images, or features if the 
   nngcd predict {run} NEW_DATA --out new.csv
   nngcd evaluate {run} --truth TRUE_LABELS.csv
   nngcd report {run}
+  nngcd review {run}
   nngcd export {run} --to csv --out labels
   nngcd figures {run}
   nngcd fit --resume {run}        (only if it was interrupted)

@@ -50,7 +50,7 @@ class EditLog:
         """
         line = json.dumps(_to_json(edit), ensure_ascii=False, allow_nan=False).encode() + b"\n"
         with self._held():
-            if (self.path.stat().st_size if self.path.is_file() else 0) != self._n_seen:
+            if not self.is_current:
                 raise ChangedElsewhereError(f"{self.path} was changed elsewhere; read it again, then repeat this edit.")
             try:
                 self._n_whole = self._n_seen = _write_at(self.path, self._n_whole, line)
@@ -62,6 +62,11 @@ class EditLog:
                     f"R01: cannot write {self.path}: {error.strerror}. The edit was not made."
                 ) from error
         self.edits.append(edit)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nobody else has added to the log since it was read."""
+        return _size(self.path) == self._n_seen
 
     @contextmanager
     def _held(self) -> Iterator[None]:
@@ -93,6 +98,13 @@ class EditLog:
         text = f"the last line of {self.path} is unfinished (a crash?) and is left out; edits before it are all there."
         warn(text)
         return len(content) - len(rest)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _write_at(path: Path, position: int, line: bytes) -> int:

@@ -15,8 +15,11 @@ from pydantic import TypeAdapter
 from nngcd.core.errors import UserError, did_you_mean
 from nngcd.review.state import Category, Placed, State, live_category
 
-Op = Literal["rename", "merge", "split", "move", "reject", "approve", "unapprove", "undo", "redo"]
+Op = Literal[
+    "rename", "merge", "split", "move", "reject", "approve", "unapprove", "apart", "batch", "undo", "redo"
+]  # fmt: skip
 OPS: tuple[str, ...] = get_args(Op)
+NOT_IN_BATCH = ("batch", "undo", "redo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +63,16 @@ def replay(state: State, edits: Iterable[Edit]) -> State:
     images, categories = dict(state.images), dict(state.categories)
     after = State(images, categories)
     for edit in edits:
-        patch = _PATCHES[edit.op](after, edit.args, edit.t)
-        images.update(patch.images)
-        for id_, category in patch.categories.items():
-            if category is None:
-                categories.pop(id_, None)
-            else:
-                categories[id_] = category
+        _update(images, categories, _PATCHES[edit.op](after, edit.args, edit.t))
     return after
+
+
+def names_given(args: Mapping[str, Any]) -> Iterator[str]:
+    """Give the names that the arguments of an edit gave to categories, those inside a batch included."""
+    if "name" in args:
+        yield str(args["name"])
+    for one in args.get("edits", ()):
+        yield from names_given(one["args"])
 
 
 def inverse(edit: Edit, number: int) -> dict[str, Any]:
@@ -101,6 +106,15 @@ def patch_from_json(values: Mapping[str, Any]) -> Patch:
         id_: None if facts is None else _CATEGORY.validate_python(facts) for id_, facts in values["categories"].items()
     }
     return Patch(images, categories)
+
+
+def _update(images: dict[str, Placed], categories: dict[str, Category], patch: Patch) -> None:
+    images.update(patch.images)
+    for id_, category in patch.categories.items():
+        if category is None:
+            categories.pop(id_, None)
+        else:
+            categories[id_] = category
 
 
 def _values_before(state: State, patch: Patch) -> Patch:
@@ -193,6 +207,37 @@ def _set_approved(state: State, args: Mapping[str, Any], t: str, *, is_approved:
     return Patch({}, {id_: replace(category, is_approved=is_approved, action=action, at=t)})
 
 
+def _apart(state: State, args: Mapping[str, Any], t: str) -> Patch:
+    ids = list(dict.fromkeys(args["categories"]))
+    found = {id_: live_category(state, id_) for id_ in ids}
+    if len(ids) != 2:
+        raise UserError("apart: give two categories.")
+    first, second = ids
+    told = {first: second, second: first}
+    return Patch(
+        {},
+        {
+            id_: replace(category, apart_from=tuple(dict.fromkeys((*category.apart_from, told[id_]))))
+            for id_, category in found.items()
+        },
+    )
+
+
+def _batch(state: State, args: Mapping[str, Any], t: str) -> Patch:
+    """Do several edits one after the other; all of them are one patch, so all are undone at once."""
+    after = State(images := dict(state.images), categories := dict(state.categories))
+    changed_images: dict[str, Placed] = {}
+    changed_categories: dict[str, Category | None] = {}
+    for one in args["edits"]:
+        if one["op"] in NOT_IN_BATCH or one["op"] not in _PATCHES:
+            raise UserError(f"batch: '{one['op']}' cannot be part of a batch.")
+        patch = _PATCHES[one["op"]](after, one["args"], t)
+        _update(images, categories, patch)
+        changed_images |= patch.images
+        changed_categories |= patch.categories
+    return Patch(changed_images, changed_categories)
+
+
 def _restore(state: State, args: Mapping[str, Any], t: str) -> Patch:
     return patch_from_json(args["restore"])
 
@@ -215,5 +260,5 @@ def _check_fresh(state: State, ids: Iterable[str]) -> None:
 
 _PATCHES = {
     "rename": _rename, "merge": _merge, "split": _split, "move": _move, "reject": _reject, "approve": _approve,
-    "unapprove": _unapprove, "undo": _restore, "redo": _restore,
+    "unapprove": _unapprove, "apart": _apart, "batch": _batch, "undo": _restore, "redo": _restore,
 }  # fmt: skip

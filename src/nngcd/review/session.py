@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
-from pathlib import PurePosixPath
-from typing import Any, NoReturn
+from typing import Any
 
 import pandas as pd
 import torch
 
 from nngcd.core.environment import now
-from nngcd.core.errors import DataError, UserError, did_you_mean
+from nngcd.core.errors import DataError, UserError
 from nngcd.core.reading import damaged_file
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_categories, read_config, read_features, read_results
-from nngcd.datasets.findings import quoted
 from nngcd.results import new_prefix
 from nngcd.review.edit_log import EditLog
-from nngcd.review.edits import Edit, Op, inverse, make_edit, replay
+from nngcd.review.edits import NOT_IN_BATCH, Edit, Op, inverse, make_edit, names_given, replay
+from nngcd.review.image_names import ImageNames
 from nngcd.review.splitting import propose_parts
 from nngcd.review.state import Category, Placed, State, category_id, check_state, live_category
 from nngcd.suspicions import alike_pairs, hidden_groups
@@ -69,6 +69,7 @@ class Review:
             raise damaged_file(run.results, f"the model has no category '{min(others)}'")
         self.first = first_state(self.results, categories, n_known)
         self.log = EditLog(run.edits)
+        self._batch: list[Edit] | None = None
         self._undoable: list[int] = []
         self._redoable: list[int] = []
         try:
@@ -137,7 +138,9 @@ class Review:
         """Return pairs of new categories that may be one, most alike first, for `merge`; those still there only."""
         known = [id_ for id_, category in self.first.categories.items() if category.kind == "known"]
         pairs = alike_pairs(self.results, known, read_features(self.run, len(self.results)))
-        return [[pair.first, pair.second] for pair in pairs if {pair.first, pair.second} <= self.state.live.keys()]
+        live = self.state.live
+        still_there = [pair for pair in pairs if {pair.first, pair.second} <= live.keys()]
+        return [[pair.first, pair.second] for pair in still_there if pair.second not in live[pair.first].apart_from]
 
     def move(self, images: Iterable[str], to: str | None = None) -> str:
         """Put images into a category, None for a fresh one; return that category.
@@ -190,6 +193,25 @@ class Review:
         """Whether there is an undo to take back."""
         return bool(self._redoable)
 
+    def tell_apart(self, categories: Sequence[str]) -> None:
+        """Say that two categories are not the same; `propose_merges` does not name them again."""
+        self._do("apart", {"categories": [self._category(category) for category in categories]})
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Make one edit of all edits in a `with` block: one line of the log, taken back by one undo.
+
+        Where one of them cannot be done, none is.
+        """
+        before, self._batch = self.state, []
+        try:
+            yield
+            edits = [{"op": edit.op, "args": dict(edit.args)} for edit in self._batch]
+        finally:
+            self.state, self._batch = before, None
+        if edits:
+            self._do("batch", {"edits": edits})
+
     def _take_back(self, op: Op, numbers: list[int]) -> Edit:
         if not numbers:
             raise UserError(f"{op}: there is nothing to {op}.")
@@ -199,6 +221,12 @@ class Review:
 
     def _do(self, op: Op, args: dict[str, Any]) -> None:
         edit = make_edit(self.state, op, args, t=now(), user=self.user)
+        if self._batch is not None:
+            if op in NOT_IN_BATCH:
+                raise UserError(f"{op}: not possible inside a batch.")
+            self._batch.append(edit)
+            self.state = replay(self.state, [edit])
+            return
         self.log.append(edit)
         self._count(len(self.log.edits) - 1, edit)
         self.state = replay(self.state, [edit])
@@ -218,27 +246,11 @@ class Review:
     def _ids(self, images: Iterable[str]) -> list[str]:
         if isinstance(images, str):
             raise UserError(f"give a list of images, not the text '{images}'.")
-        return [image if image in self.state.images else self._id_of_name(str(image)) for image in images]
-
-    def _id_of_name(self, name: str) -> str:
-        found = self._by_name.get(name, [])
-        if len(found) == 1:
-            return found[0][0]
-        if not found:
-            raise UserError(f"no image '{name}' in this run.{did_you_mean(name, self._by_name)}")
-        # File names that are all the same do not tell the images apart; their ids do.
-        which = [id_ if file_name == name else file_name for id_, file_name in found]
-        raise UserError(f"'{name}' may be any of {len(found):,} images: {quoted(which)}. Give one of these.")
+        return [image if image in self.state.images else self._image_names.id_of(str(image)) for image in images]
 
     @cached_property
-    def _by_name(self) -> dict[str, list[tuple[str, str]]]:
-        """Id and file name of the images that a file name means: those of exactly this name, or all that end in it."""
-        exact: dict[str, list[tuple[str, str]]] = {}
-        bare: dict[str, list[tuple[str, str]]] = {}
-        for image, file_name in zip(self.results["image_id"], self.results["file_name"], strict=True):
-            exact.setdefault(str(file_name), []).append((str(image), str(file_name)))
-            bare.setdefault(PurePosixPath(file_name).name, []).append((str(image), str(file_name)))
-        return bare | exact
+    def _image_names(self) -> ImageNames:
+        return ImageNames(self.results)
 
     @cached_property
     def _labelled(self) -> set[str]:
@@ -251,35 +263,13 @@ class Review:
     def _fresh_ids(self, n: int) -> list[str]:
         """Return ids that were never used: not by the run, not in the log, not even by an edit that was undone."""
         used = set(self.first.categories)
-        for edit in self.log.edits:
+        for edit in [*self.log.edits, *(self._batch or [])]:
             # What an edit made stands in `before` as not yet there; names count, so that nothing has two meanings.
-            used |= set(edit.before.categories) | {str(edit.args.get("name", ""))}
+            used |= set(edit.before.categories) | {*names_given(edit.args)}
         prefix = new_prefix(round_of(self.run))
         numbers = (id_.removeprefix(prefix) for id_ in used if id_.startswith(prefix))
         last = max((int(number) for number in numbers if number.isdecimal()), default=0)
         return [f"{prefix}{last + 1 + i:03d}" for i in range(n)]
-
-
-class EditBlock:
-    """What `with` opens for edits: it gives the review, and tells when the block has ended.
-
-    Args:
-        run: the run folder.
-        user: who edits; see `Review`.
-        on_end: called when the block ends, however it does.
-    """
-
-    def __init__(self, run: RunFolder, *, user: str | None, on_end: Callable[[], None]) -> None:
-        self._run, self._user, self._on_end = run, user, on_end
-
-    def __enter__(self) -> Review:
-        return Review(self._run, user=self._user)
-
-    def __exit__(self, *_: object) -> None:
-        self._on_end()
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"'{name}' belongs into a block: with discovery.edit() as e: e.{name}(...)")
 
 
 def _account() -> str:

@@ -41,6 +41,8 @@ class Category:
     """Where its images went when it was merged or split; such a category is retired for good."""
     parts: tuple[str, ...] = ()
     """What was split off it; it goes on with the rest of its images."""
+    apart_from: tuple[str, ...] = ()
+    """Categories that a person said are not the same as this one, so that nobody asks again."""
 
     @property
     def is_retired(self) -> bool:

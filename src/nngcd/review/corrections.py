@@ -1,0 +1,107 @@
+"""Corrections from a table: names for categories, or categories for images, done as one edit."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from nngcd.core.errors import DataError, UserError
+from nngcd.review.session import Review
+from nngcd.review.state import category_id, live_category
+
+WHAT, TO = ("category", "file_name"), "label"
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """One row of the table: what is corrected, and to which name."""
+
+    line: int
+    is_category: bool
+    what: str
+    label: str
+
+
+def read_corrections(path: Path) -> list[Correction]:
+    """Return the rows of a CSV file with the columns `category` or `file_name`, and `label`.
+
+    Raises:
+        DataError: the file cannot be read, or a row or column is missing something.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read {path} ({error}). Give a CSV file in UTF-8.") from None
+    rows = list(csv.reader(text.splitlines(), delimiter=";" if ";" in text.partition("\n")[0] else ","))
+    columns = [name.strip() for name in rows[0]] if rows else []
+    found = [name for name in WHAT if name in columns]
+    if len(found) != 1 or TO not in columns:
+        have = ", ".join(columns) or "none"
+        raise DataError(f"{path} needs the columns label and either category or file_name (found: {have}).")
+    what_at, label_at = columns.index(found[0]), columns.index(TO)
+    made = []
+    for line, row in enumerate(rows[1:], start=2):
+        if not any(row):
+            continue
+        what, label = (row[at].strip() if at < len(row) else "" for at in (what_at, label_at))
+        if not what or not label:
+            raise DataError(f"line {line} of {path}: {found[0]} and label must not be empty.")
+        made.append(Correction(line, found[0] == "category", what, label))
+    return made
+
+
+def apply_corrections(review: Review, corrections: list[Correction], *, is_preview: bool = False) -> list[str]:
+    """Do the corrections as one edit and return what each does, in words; a preview changes nothing.
+
+    A category gets its name, or is merged where another one has that name. An image moves to the category of that name;
+    where there is none, to a new one.
+
+    Raises:
+        UserError: a correction cannot be done; then none is.
+    """
+    words: list[str] = []
+    try:
+        with review.batch():
+            for line in _done(review, corrections):
+                words.append(line)
+            if is_preview:
+                raise _PreviewError
+    except _PreviewError:
+        pass
+    return words
+
+
+class _PreviewError(Exception):
+    """Ends a batch before anything is written."""
+
+
+def _done(review: Review, corrections: list[Correction]) -> Iterator[str]:
+    for one in corrections:
+        try:
+            yield from _category(review, one) if one.is_category else _image(review, one)
+        except UserError as error:
+            raise UserError(f"line {one.line}: {error}") from None
+
+
+def _category(review: Review, one: Correction) -> Iterator[str]:
+    id_, other = category_id(review.state, one.what), category_id(review.state, one.label)
+    if live_category(review.state, id_).name == one.label:
+        return
+    if other in review.state.live and other != id_:
+        review.merge([id_, other], into=other)
+        yield f"merge '{one.what}' into '{one.label}'"
+    else:
+        review.rename(id_, one.label)
+        yield f"name '{one.what}' '{one.label}'"
+
+
+def _image(review: Review, one: Correction) -> Iterator[str]:
+    to = category_id(review.state, one.label)
+    if to in review.state.live:
+        review.move([one.what], to=to)
+        yield f"move '{one.what}' to '{one.label}'"
+    else:
+        review.rename(review.move([one.what]), one.label)
+        yield f"move '{one.what}' to the new category '{one.label}'"

@@ -1,0 +1,31 @@
+"""The `with` block of `CategoryDiscovery.edit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+from nngcd.core.run_folder import RunFolder
+from nngcd.review.session import Review
+
+
+class EditBlock:
+    """What `with` opens for edits: it gives the review, and tells when the block has ended.
+
+    Args:
+        run: the run folder.
+        user: who edits; see `Review`.
+        on_end: called when the block ends, however it does.
+    """
+
+    def __init__(self, run: RunFolder, *, user: str | None, on_end: Callable[[], None]) -> None:
+        self._run, self._user, self._on_end = run, user, on_end
+
+    def __enter__(self) -> Review:
+        return Review(self._run, user=self._user)
+
+    def __exit__(self, *_: object) -> None:
+        self._on_end()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"'{name}' belongs into a block: with discovery.edit() as e: e.{name}(...)")

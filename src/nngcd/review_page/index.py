@@ -1,0 +1,125 @@
+"""Where every image is, as arrays that follow the edits: what lists, neighbours and suggestions are computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nngcd.review.state import State
+
+Ids = NDArray[np.int64]
+Floats = NDArray[np.float32]
+ROWS_PER_BLOCK = 8192
+NOWHERE = -1
+OWN_ACTIONS = ("move", "reject")
+"""What a person does to an image itself."""
+
+
+class Index:
+    """The rows of each category, and the centre of their features.
+
+    Args:
+        results: the run's result table.
+        features_nd: the learned feature of each row.
+        state: where the images are now.
+    """
+
+    def __init__(self, results: pd.DataFrame, features_nd: Tensor, state: State) -> None:
+        self.ids = [str(image) for image in results["image_id"]]
+        self.row_of = {image: row for row, image in enumerate(self.ids)}
+        self.unit_nd = _unit(features_nd)
+        self.numbers: dict[str, int] = {}
+        for id_ in state.categories:
+            self._number(id_)
+        placed = [state.images[image] for image in self.ids]
+        self.category_n = np.array([self._number(one.category) for one in placed], dtype=np.int64)
+        self.is_decided_n = np.array([one.action in OWN_ACTIONS for one in placed], dtype=bool)
+        """(n,) whether a person has moved or rejected this image."""
+        self.sum_kd: Floats = np.zeros((len(self.numbers), self.unit_nd.shape[1]), dtype=np.float32)
+        self._rows: dict[int, Ids] = {}
+        order = np.argsort(self.category_n, kind="stable")
+        numbers, starts = np.unique(self.category_n[order], return_index=True)
+        for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
+            self._set_rows(number, rows)
+
+    def follow(self, images: Iterable[str], state: State) -> None:
+        """Bring the rows and centres up to date after an edit that changed these images."""
+        changed: set[int] = set()
+        for image in images:
+            row, placed = self.row_of[image], state.images[image]
+            changed.add(int(self.category_n[row]))
+            self.category_n[row] = self._number(placed.category)
+            self.is_decided_n[row] = placed.action in OWN_ACTIONS
+            changed.add(int(self.category_n[row]))
+        self._make_room()
+        for number in changed - {NOWHERE}:
+            self._set_rows(number, np.flatnonzero(self.category_n == number))
+
+    def rows(self, category: str) -> Ids:
+        """Return the rows of a category's images, in the order of the run."""
+        return self._rows.get(self.numbers.get(category, NOWHERE - 1), np.zeros(0, dtype=np.int64))
+
+    def size(self, category: str) -> int:
+        """Return how many images a category has."""
+        return len(self.rows(category))
+
+    def centre(self, category: str) -> Floats:
+        """Return the centre of a category's features at unit length; zeros where it has no images."""
+        number = self.numbers.get(category)
+        if number is None or number >= len(self.sum_kd):
+            return np.zeros(self.unit_nd.shape[1], dtype=np.float32)
+        centre: Floats = _unit_rows(self.sum_kd[number][None])[0]
+        return centre
+
+    def centres(self, categories: list[str]) -> Floats:
+        """Return (k, d) the centres of some categories."""
+        self._make_room()
+        return _unit_rows(self.sum_kd[[self.numbers[id_] for id_ in categories]])
+
+    def to_centre(self, category: str) -> tuple[Ids, Floats]:
+        """Return a category's rows and the cosine similarity of each to the centre."""
+        rows = self.rows(category)
+        return rows, self.similarity(rows, self.centre(category))
+
+    def similarity(self, rows: Ids, to: Floats) -> Floats:
+        """Return the cosine similarity of some rows to a feature of unit length."""
+        parts = [
+            self.unit_nd[rows[start : start + ROWS_PER_BLOCK]].astype(np.float32) @ to
+            for start in range(0, len(rows), ROWS_PER_BLOCK)
+        ]
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.float32)
+
+    def _number(self, category: str | None) -> int:
+        return NOWHERE if category is None else self.numbers.setdefault(category, len(self.numbers))
+
+    def _make_room(self) -> None:
+        if (n_more := len(self.numbers) - len(self.sum_kd)) > 0:
+            self.sum_kd = np.vstack([self.sum_kd, np.zeros((n_more, self.sum_kd.shape[1]), dtype=np.float32)])
+
+    def _set_rows(self, number: int, rows: Ids) -> None:
+        self._rows[number] = rows
+        if number != NOWHERE:
+            total = np.zeros(self.sum_kd.shape[1], dtype=np.float32)
+            for start in range(0, len(rows), ROWS_PER_BLOCK):
+                total += self.unit_nd[rows[start : start + ROWS_PER_BLOCK]].astype(np.float32).sum(axis=0)
+            self.sum_kd[number] = total
+
+
+def _unit(features_nd: Tensor) -> NDArray[np.float16]:
+    """Return the features at unit length; half precision, because a million of them must fit into memory."""
+    unit_nd = np.empty(features_nd.shape, dtype=np.float16)
+    for start in range(0, len(features_nd), ROWS_PER_BLOCK):
+        block_bd = features_nd[start : start + ROWS_PER_BLOCK].float()
+        unit_nd[start : start + ROWS_PER_BLOCK] = torch.nn.functional.normalize(block_bd, dim=-1).numpy()
+    return unit_nd
+
+
+def _unit_rows(vectors_kd: Floats) -> Floats:
+    length_k = np.linalg.norm(vectors_kd, axis=1, keepdims=True)
+    unit_kd: Floats = np.divide(vectors_kd, length_k, out=np.zeros_like(vectors_kd), where=length_k > 0)
+    return unit_kd
