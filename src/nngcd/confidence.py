@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nngcd.clustering.surroundings import Surroundings
-from nngcd.core import digests, run_schemas
+from nngcd.core import digests, model_schemas
 from nngcd.core.errors import ConfigError
 from nngcd.core.files import write_json
 from nngcd.core.reading import read_json
@@ -215,7 +215,7 @@ class Confidence:
         """
         if digests.was_never_written(folder / FILE):
             return cls()
-        values = read_json(folder / FILE, run_schemas.Confidence)
+        values = read_json(folder / FILE, model_schemas.Confidence)
         plain: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         return cls(**plain, surroundings=Surroundings.load(folder))
 

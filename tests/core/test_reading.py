@@ -12,8 +12,10 @@ from nngcd.core import digests
 from nngcd.core.config import read_yaml
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.files import write_json, write_table, write_tensors
+from nngcd.core.model_schemas import Categories
 from nngcd.core.reading import read_csv, read_json, read_table, read_tensors
-from nngcd.core.run_schemas import RESULTS, Categories, Environment
+from nngcd.core.run_schemas import Environment
+from nngcd.core.run_tables import RESULTS
 
 DEEP = "[" * 200_000
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from pydantic import ValidationError
 
-from nngcd.core import config, digests, run_schemas, run_tables
+from nngcd.core import config, digests, model_schemas, run_schemas, run_tables
 from nngcd.core.errors import ConfigError
 from nngcd.core.reading import damaged_file, first_reason, read_csv, read_json, read_table, read_tensors
 from nngcd.core.run_folder import RunFolder
@@ -100,10 +100,10 @@ def read_features(run: RunFolder, n_images: int) -> Tensor:
 
 def read_categories(model: Path) -> tuple[list[str], int]:
     """Return the category of each output of a model in its folder, known ones first, and how many are known."""
-    facts = read_json(model / CATEGORIES, run_schemas.Categories)
+    facts = read_json(model / CATEGORIES, model_schemas.Categories)
     return facts["categories"], facts["n_known"]
 
 
 def read_preprocessor(model: Path) -> dict[str, Any]:
     """Return how an image becomes the input of a model in its folder."""
-    return read_json(model / PREPROCESSOR, run_schemas.Preprocessor)
+    return read_json(model / PREPROCESSOR, model_schemas.Preprocessor)

@@ -241,67 +241,6 @@ class Estimate(Stored):
     is_at_edge: bool
 
 
-class Blueprint(Stored):
-    """model/config.json: what a network is built from. A newer format may have other names."""
-
-    format: Positive
-    backbone: Text
-    effort: Text
-    tail_blocks: Annotated[int, Field(ge=1, le=10_000)]
-    image_size: Annotated[int, Field(ge=1, le=16_384)] | None
-    method: Text
-    loss: dict[str, Any]
-    n_features: Positive | None
-    n_clusters: Positive
-    n_old: Count
-    whitened_features: Positive | None = None
-    sizes: Annotated[list[Annotated[float, Field(gt=0, le=16)]], Field(min_length=1, max_length=16)] = [1.0]
-    tail_norm: bool = False
-
-    @model_validator(mode="after")
-    def _old_are_clusters(self) -> Blueprint:
-        if self.n_old > self.n_clusters:
-            raise ValueError(f"n_old = {self.n_old} is more than n_clusters = {self.n_clusters}")
-        return self
-
-
-class Categories(Stored):
-    """model/categories.json."""
-
-    categories: Annotated[list[Text], Field(min_length=1)]
-    n_known: Count
-
-    @model_validator(mode="after")
-    def _known_are_there(self) -> Categories:
-        if self.n_known > len(self.categories):
-            raise ValueError(f"n_known = {self.n_known}, and there are {len(self.categories)} categories")
-        if len(set(self.categories)) < len(self.categories):
-            raise ValueError("a category is there twice")
-        return self
-
-
-class Confidence(Stored):
-    """model/confidence.json."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    temperature: Annotated[float, Field(gt=0)] = 1.0
-    n_held_back: Count = 0
-    n_right: Count = 0
-    usual_around: float = 0.0
-    unevenness: Annotated[float, Field(ge=0)] = 0.4
-    steadiness: list[Share] = []
-    size: list[Annotated[float, Field(ge=0)]] = []
-    sureness: list[Share] = []
-    sureness_of_all: list[Share] = []
-    familiar: float | None = None
-    unsure: Annotated[float, Field(ge=0, lt=1)] = 0.0
-
-
-class Preprocessor(Stored):
-    """model/preprocessor.json."""
-
-
 class Epoch(RootModel[dict[str, float]]):
     """A line of metrics.jsonl: numbers by name."""
 

@@ -16,7 +16,7 @@ from nngcd.backbones.features import feature_backbone
 from nngcd.backbones.sizes import with_sizes
 from nngcd.backbones.weights import mismatches
 from nngcd.backbones.whitened import whitened
-from nngcd.core import config, run_schemas
+from nngcd.core import config, model_schemas
 from nngcd.core.components import find_component
 from nngcd.core.device import Precision
 from nngcd.core.errors import DataError, ResourceError, UserError
@@ -153,7 +153,7 @@ class Model:
         Raises:
             DataError: the folder holds no model, a damaged one, or one of a newer format.
         """
-        facts = read_json(folder / "config.json", run_schemas.Blueprint)
+        facts = read_json(folder / "config.json", model_schemas.Blueprint)
         if (version := facts.pop("format")) > FORMAT:
             raise DataError(f"{folder} was written by a newer nngcd (format {version}): pip install -U nngcd.")
         state, _ = read_tensors(folder / "model.safetensors")
