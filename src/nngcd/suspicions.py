@@ -106,7 +106,10 @@ def alike_pairs(results: pd.DataFrame, class_names: Sequence[str], features_nd: 
         return []
     cost_mm = merge_costs(unit_nd, cluster_n, torch.arange(n_old, n_old + len(new))) / unit
     at_2p = torch.triu_indices(len(new), len(new), 1)
-    pairs = [AlikePair(new[i], new[j], float(cost_mm[i, j])) for i, j in at_2p.T.tolist() if cost_mm[i, j] <= ALIKE]
+    cost_p = cost_mm[at_2p[0], at_2p[1]]
+    # A thousand categories have half a million pairs: only those that count are looked at one by one.
+    at_2p, cost_p = at_2p[:, cost_p <= ALIKE], cost_p[cost_p <= ALIKE]
+    pairs = [AlikePair(new[i], new[j], cost) for (i, j), cost in zip(at_2p.T.tolist(), cost_p.tolist(), strict=True)]
     return sorted(pairs, key=lambda pair: pair.cost)
 
 

@@ -143,9 +143,8 @@ class Page:
         kind = request.query_params.get("kind", "merge")
         if kind not in ("merge", "split"):
             raise UserError(f"kind '{kind}': must be merge or split.")
-        found = suggesting.merges(self.desk) if kind == "merge" else suggesting.splits(self.desk)
-        offset, n = _part(request, 50)
-        return {"total": len(found), "offset": offset, "items": found[offset : offset + n]}
+        suggest = suggesting.merges if kind == "merge" else suggesting.splits
+        return suggest(self.desk, *_part(request, 10))
 
     def unsure(self, request: Request) -> Facts:
         """Return a part of the unsure images, each with its best categories."""

@@ -90,6 +90,8 @@ def category_facts(desk: Desk, id_: str, category: Category) -> Facts:
 
 def with_typical(desk: Desk, facts: Facts, n: int = N_TYPICAL) -> Facts:
     """Return the facts with the ids of the images nearest to the centre."""
+    if not n:
+        return {**facts, "typical": []}
     rows, similarity_n = desk.index.to_centre(facts["id"])
     return {**facts, "typical": [desk.index.ids[row] for row in rows[np.argsort(-similarity_n, kind="stable")[:n]]]}
 

@@ -16,22 +16,25 @@ N_PICTURES = 12
 MOST_PARTS = 4
 
 
-def merges(desk: Desk) -> list[dict[str, Any]]:
-    """Return pairs of categories that may be one, most alike first; those that were told apart are left out."""
+def merges(desk: Desk, offset: int, n: int) -> dict[str, Any]:
+    """Return some of the pairs that may be one category, most alike first; those told apart are left out."""
     pairs = _remembered(desk, "merges", _pairs)
-    return [
+    items = [
         {
             "first": one_category(desk, first, N_PICTURES),
             "second": one_category(desk, second, N_PICTURES),
             "similarity": round(float(desk.index.centre(first) @ desk.index.centre(second)), 3),
         }
-        for first, second in pairs
+        for first, second in pairs[offset : offset + n]
     ]
+    return {"total": len(pairs), "offset": offset, "items": items}
 
 
-def splits(desk: Desk) -> list[dict[str, Any]]:
-    """Return categories that may be several things, and why; approved ones are left out."""
-    return [{**one_category(desk, id_), "why": why} for id_, why in _remembered(desk, "splits", _mixed)]
+def splits(desk: Desk, offset: int, n: int) -> dict[str, Any]:
+    """Return some of the categories that may be several things, and why; approved ones are left out."""
+    found = _remembered(desk, "splits", _mixed)
+    items = [{**one_category(desk, id_), "why": why} for id_, why in found[offset : offset + n]]
+    return {"total": len(found), "offset": offset, "items": items}
 
 
 def parts(desk: Desk, id_: str, n_parts: int | None) -> list[list[dict[str, Any]]]:

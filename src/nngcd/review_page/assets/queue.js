@@ -19,7 +19,7 @@ export class Queue {
   /** @param {string} [id] a category; without one, stay at this one if it is still there, else the first open one */
   async show(id) {
     this.similar = null;
-    const { items } = await get("/api/categories?sort=queue&status=open&n=400&typical=1");
+    const { items } = await get("/api/categories?sort=queue&status=open&n=400&typical=0");
     this.open = items;
     const wanted = id ?? this.category?.id;
     const here = wanted ? (await get(`/api/categories?typical=9&id=${encodeURIComponent(wanted)}`)).items[0] : null;

@@ -6,7 +6,7 @@ export class Same {
   constructor(app) { this.app = app; this.element = h("div", { class: "same" }); this.skipped = new Set(); }
 
   async show() {
-    const { items } = await get("/api/suggestions?kind=merge");
+    const { items, total } = await get(`/api/suggestions?kind=merge&n=${this.skipped.size + 1}`);
     const left = items.filter((one) => !this.skipped.has(`${one.first.id}\n${one.second.id}`));
     this.pair = left[0] || null;
     if (!this.pair) {
@@ -16,7 +16,7 @@ export class Same {
     const { first, second, similarity } = this.pair;
     const side = (one) => h("section", { class: "side" }, h("h3", {}, h("span", { class: "name", text: one.name }), badge(one.kind)), h("p", { class: "quiet", text: counted(one.size, "image") }), strip(one.typical, 12));
     const button = (key, text, act, kind) => h("button", { type: "button", class: kind || "", disabled: !!run.why_read_only, onclick: act }, text, " ", h("kbd", { text: key }));
-    this.element.replaceChildren(h("h2", { text: "Are these the same?" }), h("p", { class: "quiet", text: `${percent(Math.max(0, similarity))} alike · ${counted(left.length, "question")} left` }),
+    this.element.replaceChildren(h("h2", { text: "Are these the same?" }), h("p", { class: "quiet", text: `${percent(Math.max(0, similarity))} alike · ${counted(Math.max(left.length, total - this.skipped.size), "question")} left` }),
       h("div", { class: "actions" }, button("Y", "Same: merge", () => this.yes(), "main"), button("N", "Not the same", () => this.no()), button("0", "Skip", () => this.skip())), h("div", { class: "sides" }, side(first), side(second)));
   }
 

@@ -10,7 +10,7 @@ export class Split {
   /** @param {string} [id] which category; without one, the next that may be several things */
   async show(id) {
     if (id) this.wanted = id;
-    const { items } = await get("/api/suggestions?kind=split");
+    const { items } = await get(`/api/suggestions?kind=split&n=${this.skipped.size + 1}`);
     this.left = items.filter((one) => !this.skipped.has(one.id));
     this.category = this.wanted ? (await get(`/api/categories?id=${encodeURIComponent(this.wanted)}`)).items[0] : this.left[0];
     if (!this.category) {
