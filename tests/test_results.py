@@ -126,10 +126,11 @@ def test_what_held_back_labels_say():
 
 
 def test_the_expected_share_is_the_mean_confidence_with_its_interval():
-    found = expected_right(pd.Series([0.5, 0.9]))
+    found = expected_right([0.5, 0.9], 5)
     assert (found["n"], found["share"]) == (2, 0.7)
     assert 0 <= found["low"] < 0.7 < found["high"] <= 1
-    assert expected_right(pd.Series([], dtype=float)) is None
+    assert expected_right([0.5, 0.9], 4)["low"] < found["low"], "fewer known categories than were ever measured"
+    assert expected_right([], 5) is None
 
 
 def test_alternatives_give_way_to_a_higher_confidence_and_stay_where_it_is_lower(monkeypatch):

@@ -27,4 +27,4 @@ def test_help_waits_for_no_heavy_package():
 def test_fit_says_something_before_it_loads_torch():
     code = "import sys, nngcd.cli; sys.modules['torch'] = None; sys.argv = ['nngcd', 'fit', 'digits']; nngcd.cli.main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode != 0 and done.stdout == "Loading\n", done.stderr
+    assert done.returncode != 0 and done.stdout == "Loading…\n", done.stderr

@@ -60,20 +60,28 @@ def test_new_categories_of_doubtful_images_may_be_several_things():
     assert found[1].expected == pytest.approx(0.45)
 
 
+NAMES = ("elm", "oak", "new-001", "new-002", "new-003", "new-004")
+
+
 @pytest.fixture
 def blobs(rng):
-    """Results and features of a known category in two halves, and of four new ones, of which two lie together."""
-    centres = torch.eye(8)[[0, 1, 2, 2, 3]] + torch.tensor([[0.0], [0.0], [0.0], [1.0], [0.0]]) * 0.1 * torch.eye(8)[4]
-    features = torch.cat([centre + 0.1 * torch.from_numpy(rng.standard_normal((20, 8))).float() for centre in centres])
-    names = ["oak", "new-001", "new-002", "new-003", "new-004"]
-    table = pd.concat([results([0.9] * (10 if name == "oak" else 20), name, 10 * (name == "oak")) for name in names])
-    return table, features
+    """Results and features of two known categories and of four new ones, of which two lie together."""
+    centres = torch.eye(8)[[0, 1, 2, 3, 3, 4]]
+    centres[4, 5] = 0.1
+    noise = torch.from_numpy(rng.standard_normal((len(NAMES), 20, 8))).float()
+    table = pd.concat([results([0.9] * (20 - n), name, n) for name, n in zip(NAMES, (10, 10, 0, 0, 0, 0), strict=True)])
+    return table, (centres[:, None] + 0.1 * noise).flatten(0, 1)
 
 
 def test_two_new_categories_that_lie_together_may_be_one(blobs):
     table, features = blobs
-    found = alike_pairs(table, ["oak"], features)
+    found = alike_pairs(table, NAMES[:2], features)
     assert [(pair.first, pair.second) for pair in found] == [("new-002", "new-003")]
+
+
+def test_one_known_category_does_not_say_what_is_usual(blobs):
+    table, features = blobs
+    assert alike_pairs(table.assign(label_given=table["label_given"].replace("elm", None)), ["oak"], features) == []
 
 
 def test_without_a_known_category_nobody_can_say_what_is_alike(blobs):
@@ -84,10 +92,10 @@ def test_without_a_known_category_nobody_can_say_what_is_alike(blobs):
 def test_what_is_said_of_new_categories():
     mixed = {"category": "new-001", "n_images": 31, "expected": 0.432}
     summary = {"mixed_categories": [mixed], "held_back": {"n": 5}}
-    said = "May be several things, by the share of images expected to be of one class: 'new-001' (43% of 31 images)."
+    said = "'new-001' may mix several categories: about 43% of its 31 images are expected to share one class."
     assert mixed_words(summary) == [said]
     assert mixed_words(summary | {"held_back": None}) == []
-    assert mixed_words(summary | {"mixed_categories": [mixed] * 7})[0].endswith(" and 2 more.")
+    assert mixed_words(summary | {"mixed_categories": [mixed] * 7})[-1].startswith("2 more")
     pair = {"first": "new-001", "second": "new-004", "cost": 2.0}
     said = "May be one category: 'new-001' and 'new-004'."
     assert alike_words({"alike_pairs": [pair]}) == [said]

@@ -26,6 +26,7 @@ from nngcd.core import digests, model_schemas
 from nngcd.core.errors import ConfigError
 from nngcd.core.files import write_json
 from nngcd.core.reading import read_json
+from nngcd.metrics.calibration import Z_95
 
 FILE = "confidence.json"
 UNSURE = 0.05
@@ -43,6 +44,8 @@ NEW_IS_NEW = (0.25, -0.62, 0.22, 1.55, -0.01)
 """The same for being of no known category."""
 SPREAD = 0.07
 """Deviation of the mean confidence from the share that is right, from task to task."""
+FEWEST_KNOWN = 5
+"""Known categories of the tasks on which that was measured, all but one of them."""
 LEAST_ODDS, MOST_ODDS = -5.0, 15.0
 """Log odds beyond these say no more."""
 EXTREME = 0.02
@@ -231,6 +234,20 @@ def probability(weights: Sequence[float], evidence: Sequence[Tensor]) -> Tensor:
     constant, *rest = weights
     parts = [weight * part_b.double() for weight, part_b in zip(rest, evidence, strict=True)]
     return (torch.stack(parts).sum(0) + constant).sigmoid()
+
+
+def expected_right(confidence: Sequence[float] | NDArray[np.float64], n_known: int) -> dict[str, float] | None:
+    """Return which share of some rows is right as their confidence says, with a 95 % interval; None without any row.
+
+    The interval is that of the mean over tasks (`SPREAD`): chance among the rows themselves adds little to it. It is
+    twice as wide with fewer known categories than any of these tasks had.
+    """
+    if not len(confidence):
+        return None
+    mean = float(np.mean(confidence))
+    half = Z_95 * SPREAD * (1 if n_known >= FEWEST_KNOWN else 2)
+    low, high = max(mean - half, 0.0), min(mean + half, 1.0)
+    return {"n": len(confidence), "share": round(mean, 4), "low": round(low, 4), "high": round(high, 4)}
 
 
 def _log_odds(share_b: Tensor) -> Tensor:

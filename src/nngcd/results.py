@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nngcd.clustering.estimate_k import KEstimate
-from nngcd.confidence import SPREAD, Confidence
+from nngcd.confidence import Confidence, expected_right
 from nngcd.datasets.split import Split
-from nngcd.metrics.calibration import Z_95, share_interval
+from nngcd.metrics.calibration import share_interval
 from nngcd.metrics.label_errors import possible_label_errors
 from nngcd.suspicions import suspicions
 from nngcd.training.model import Model
@@ -198,7 +198,7 @@ def category_table(results: pd.DataFrame, split: Split, ids: list[str], features
     """Return one row per category that holds images, known ones first."""
     sizes = results["category"].value_counts()
     labelled = results["label_given"].value_counts()
-    confidence = results.groupby("category")["confidence"].median()
+    confidence = results[results["label_given"].isna()].groupby("category")["confidence"].median()
     found = suspicions(results, split.class_names, features_nd)
     hidden = {group["category"]: group["n_group"] for group in found["hidden_groups"]}
     mixed = {one["category"] for one in found["mixed_categories"]}
@@ -249,8 +249,8 @@ def describe(split: Split, results: pd.DataFrame, features_nd: Tensor) -> dict[s
         else 0.0,
         "median_confidence": _median(sorted_["confidence"]),
         "expected_right": {
-            "known": expected_right(sorted_.loc[looks_known, "confidence"]),
-            "new": expected_right(sorted_.loc[sorted_["status"] == "new", "confidence"]),
+            "known": expected_right(sorted_.loc[looks_known, "confidence"].to_numpy(), split.n_old),
+            "new": expected_right(sorted_.loc[sorted_["status"] == "new", "confidence"].to_numpy(), split.n_old),
         },
         **suspicions(results, split.class_names, features_nd),
         "n_possible_label_errors": int(results["possible_label_error"].sum()),
@@ -271,18 +271,6 @@ def move_facts(split: Split, fitted: Fitted) -> dict[str, Any]:
         "new_splits": [found._asdict() for found in method.new_splits()],
         "merges": [found._asdict() for found in method.cluster_merges()],
     }
-
-
-def expected_right(confidence: pd.Series) -> dict[str, float] | None:
-    """Return which share of some rows is right as their confidence says, with a 95 % interval; None without any row.
-
-    The interval is that of the mean over tasks (`SPREAD`): chance among the rows themselves adds little to it.
-    """
-    if confidence.empty:
-        return None
-    mean = float(confidence.mean())
-    low, high = max(mean - Z_95 * SPREAD, 0.0), min(mean + Z_95 * SPREAD, 1.0)
-    return {"n": len(confidence), "share": round(mean, 4), "low": round(low, 4), "high": round(high, 4)}
 
 
 def held_back_facts(confidence: Confidence) -> dict[str, Any] | None:

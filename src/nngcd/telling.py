@@ -49,14 +49,18 @@ def hidden_words(groups: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def mixed_words(summary: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for the new categories that may be several things; nothing where nobody can say."""
+    """Return a sentence for each new category that may be several things; nothing where nobody can say."""
     found = summary.get("mixed_categories") or []
     if not found or not summary.get("held_back"):
         return []
-    shares = [f"'{one['category']}' ({one['expected']:.0%} of {count(one['n_images'], 'image')})" for one in found]
-    more = f" and {len(shares) - MOST_GROUPS:,} more" if len(shares) > MOST_GROUPS else ""
-    listed = ", ".join(shares[:MOST_GROUPS])
-    return [f"May be several things, by the share of images expected to be of one class: {listed}{more}."]
+    lines = [
+        f"'{one['category']}' may mix several categories: about {one['expected']:.0%} of its "
+        f"{count(one['n_images'], 'image')} are expected to share one class."
+        for one in found[:MOST_GROUPS]
+    ]
+    if len(found) > MOST_GROUPS:
+        lines.append(f"{len(found) - MOST_GROUPS:,} more may do so: see the column may_mix in categories.csv.")
+    return lines
 
 
 def alike_words(summary: Mapping[str, Any]) -> list[str]:
@@ -88,11 +92,12 @@ def split_words(summary: Mapping[str, Any], *, most: int | None = None) -> list[
             f"group with {n_within} of the {last['n_labelled']} labelled images used in training."
         )
     if len(splits) > len(lines):
-        lines.append(f"{len(splits) - len(lines)} more known categories were split; summary.json lists them.")
+        more = count(len(splits) - len(lines), "more known category was", "more known categories were")
+        lines.append(f"{more} split; summary.json lists them.")
     if len(splits) > SUSPICIOUS_SHARE * summary.get("n_known_categories", 2 * len(splits)):
         lines.append(
-            "Careful: most known categories were split, so labelled and unlabelled images may differ in kind. If the "
-            "labelled ones were not chosen at random, switch this off: --set loss.split_epochs=0."
+            "Most known categories were split. Either many new categories look like known ones, or your labelled "
+            "images are not a random sample of their categories; in the second case, use --set loss.split_epochs=0."
         )
     return lines
 

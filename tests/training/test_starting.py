@@ -172,4 +172,4 @@ def test_a_wrong_start_is_found_before_the_data_are_opened(nngcd):
     code, said, err = nngcd("fit", "no such folder", "--dataset", "folder", "--method", "sptnet", "--preset", "paper")
     assert code == 2
     assert "sptnet begins with a network that simgcd has trained" in " ".join(err.split())
-    assert said == "Loading\n"
+    assert said == "Loading…\n"

@@ -98,7 +98,8 @@ def _tell(found: dict[str, Any], out: Path, command: str, *, is_run: bool) -> No
     if is_run:
         say("The run's features were trained to fall into its own number of clusters: the estimate leans towards that.")
     say(f"\nCurve and numbers:  {out / 'k.svg'}, {out / 'k.json'}")
-    say(f"Sort the images:    {command} --k {found['k']}")
+    number = "" if found["confidence"] == "low" else f" --k {found['k']}"
+    say(f"Sort the images:    {command}{number}")
 
 
 def _fit_command(data: str, flags: list[str], *, is_run: bool) -> str:

@@ -61,7 +61,7 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
 
     Example:  nngcd fit my_images/ --out runs/first
     """
-    say("Loading", is_quiet=quiet or json)  # before torch, which takes seconds
+    say("Loading…", is_quiet=quiet or json)  # before torch, which takes seconds
     from nngcd.cli import running
     from nngcd.cli.from_review import settings_from_review
 

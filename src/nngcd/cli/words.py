@@ -37,6 +37,10 @@ def found_words(summary: Summary) -> list[str]:
         lines.append(f"  {new:>6}  fall into {categories} ({sizes}{included}){expected['new']}")
     else:
         lines.append(f"  {new:>6}  are new")
+        if (summary.get("k_estimate") or {}).get("confidence") == "low":
+            lines.append(
+                "Careful: no new category was found, but how many there are is uncertain; give --k if you know."
+            )
     if summary.get("n_unsure"):
         lines.append(f"  {summary['n_unsure']:>6}  unsure ({summary['n_unsure'] / n:.0%}; change with --unsure)")
     lines += [*split_words(summary, most=SHOWN_SPLITS), *suspicion_words(summary)]

@@ -22,6 +22,9 @@ N_COARSE = 12
 N_ROWS = 2000
 """Images whose silhouette is computed; all are clustered."""
 
+SPAN = 2
+"""The interval reaches from the estimate divided by this to the estimate times this, or further."""
+
 
 def by_silhouette(task: Task, why: str) -> KEstimate:
     """Return the K of the best mean silhouette: on a coarse grid first, then between the neighbours of the best.
@@ -52,6 +55,7 @@ def by_silhouette(task: Task, why: str) -> KEstimate:
     error = silhouettes[best].std() / len(keep) ** 0.5
     curve = tuple((k, float(silhouettes[k].mean())) for k in sorted(silhouettes))
     within = [k for k, mean in curve if mean >= silhouettes[best].mean() - error]
-    low, high = within[0], within[-1]
-    reason = f"{why}, so that only the shape of the clusters was looked at; the true number is often outside"
+    low = max(min(within[0], -(-best // SPAN)), task.first)
+    high = min(max(within[-1], SPAN * best), task.last)
+    reason = f"{why}, so the estimate uses only the shape of the clusters; the true number is often outside"
     return KEstimate(best, low, high, curve, "silhouette", "low", reason, task.is_at_edge(low, high))

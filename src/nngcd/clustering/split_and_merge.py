@@ -16,6 +16,9 @@ MOST_APART = 2.5
 """How many times what cutting a typical known cluster in two gains the merge of two clusters that are one thing costs
 at most. Chosen on development tasks (`benchmarks/number_after_moves.py`)."""
 
+LEAST_KNOWN = 2
+"""Known clusters it takes to know what is usual."""
+
 
 class Merge(NamedTuple):
     """Two clusters that can do with one centre."""
@@ -198,13 +201,13 @@ class _NewClusters:
 
 
 def typical_gain(unit_nd: Tensor, cluster_n: Tensor, labels_n: Tensor, n_old: int) -> float:
-    """Return what cutting the median known cluster in two gains; 0 where no known cluster can be cut."""
+    """Return what cutting the median known cluster in two gains; 0 where too few known clusters can be cut."""
     gains = [
         split_gain(unit_nd[image_m[is_part_m]], unit_nd[image_m[~is_part_m]])
         for _, image_m, is_part_m in cuts(unit_nd, cluster_n, labels_n >= 0, n_old)
         if 0 < is_part_m.sum() < len(is_part_m)
     ]
-    return float(torch.tensor(gains).median()) if gains else 0.0
+    return float(torch.tensor(gains).median()) if len(gains) >= LEAST_KNOWN else 0.0
 
 
 def split_gain(part_md: Tensor, rest_md: Tensor) -> float:

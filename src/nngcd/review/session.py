@@ -117,7 +117,7 @@ class Review:
 
     def propose_split(self, category: str, n_parts: int = 2) -> list[list[str]]:
         """Return the images of each part that `split` would make; nothing is changed."""
-        members = set(self.state.members(self._category(category)))
+        members = set(self.state.members(self._live(category)))
         is_member = self.results["image_id"].isin(members).to_numpy()
         features_nd = read_features(self.run, len(self.results))[torch.from_numpy(is_member.copy())]
         ids = self.results.loc[is_member, "image_id"].to_list()
@@ -128,7 +128,7 @@ class Review:
 
         Images that the review has put elsewhere meanwhile are in neither part.
         """
-        id_ = self._category(category)
+        id_ = self._live(category)
         found = hidden_groups(self.results, [id_] if self.state.categories[id_].kind == "known" else [])
         members = self.state.members(id_)
         group = {*found[0].image_ids} & {*members} if found else set()
@@ -256,6 +256,16 @@ class Review:
     def _labelled(self) -> set[str]:
         """The ids of the images that were given with a label."""
         return {*self.results.loc[self.results["label_given"].notna(), "image_id"]}
+
+    def _live(self, id_or_name: str) -> str:
+        """Return the id of a category that is there.
+
+        Raises:
+            UserError: there is none, or it is retired.
+        """
+        id_ = self._category(id_or_name)
+        live_category(self.state, id_)
+        return id_
 
     def _category(self, id_or_name: str) -> str:
         return category_id(self.state, id_or_name)
