@@ -86,9 +86,10 @@ def split_words(summary: Mapping[str, Any], *, most: int | None = None) -> list[
     lines = []
     for category, found in list(splits.items())[:most]:
         last, epochs = found[-1], " and ".join(str(one["epoch"]) for one in found)
+        when = f"epoch {epochs}" if len(found) == 1 else f"epochs {epochs}"
         n_within = last["n_labelled_in_part"] or "none"
         lines.append(
-            f"'{category}' was split after epoch {epochs}: {last['n_part']} of its {last['n_images']} images formed a "
+            f"'{category}' was split after {when}: {last['n_part']} of its {last['n_images']} images formed a "
             f"group with {n_within} of the {last['n_labelled']} labelled images used in training."
         )
     if len(splits) > len(lines):
