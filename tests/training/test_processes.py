@@ -111,7 +111,9 @@ def test_two_processes_train_as_one_does(tmp_path, method):
     assert len(one["losses"]) == len(two["losses"]) == 20
     for ours, theirs in zip(one["losses"], two["losses"], strict=True):
         assert theirs == pytest.approx(ours, abs=1e-5)
-    assert any(abs(one["losses"][-1][name] - first) > 0.01 for name, first in one["losses"][0].items())  # it has learnt
+    last = one["losses"][-1]
+    first = next(terms for terms in one["losses"] if terms.keys() == last.keys())  # muGCD's terms change on the way
+    assert any(abs(last[name] - first[name]) > 0.01 for name in last), "nothing was learnt"
     assert two["assigned"] == one["assigned"]
     assert two["moves"] == one["moves"]
     assert bool(one["moves"][0]) == (method in ("splitting", "moving"))
