@@ -23,6 +23,13 @@ def test_one_of_a_thing_is_not_called_several():
     assert "unsure" not in "".join(found_words(SUMMARY | {"n_unsure": 0}))
 
 
+@pytest.mark.parametrize(("confidence", "is_said"), [("low", True), ("fair", False)])
+def test_that_no_new_category_was_found_is_doubted_where_the_number_is(confidence, is_said):
+    estimate = {"k": 2, "low": 2, "high": 4, "confidence": confidence, "reason": "why", "is_at_edge": False}
+    lines = found_words(SUMMARY | {"n_new_categories": 0, "k_estimate": estimate})
+    assert any(line.startswith("Careful: no new category was found") for line in lines) == is_said
+
+
 def test_without_labels_nothing_is_said_of_known_categories():
     assert not any("known" in line for line in found_words(SUMMARY | {"n_known_categories": 0}))
 
