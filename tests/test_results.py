@@ -58,7 +58,8 @@ def test_counts_are_those_of_the_unlabelled_images():
 def test_categories_without_images_are_not_listed_unless_known():
     scores = torch.eye(6, 6, dtype=torch.float64)[[0, 1, 0, 2, 2, 2]]
     ids = name_clusters(scores.argmax(-1).numpy(), SPLIT, 6)
-    categories = category_table(result_table(SPLIT, scores, ids), SPLIT, ids, scores.float())
+    table = result_table(SPLIT, scores, ids)
+    categories = category_table(table, SPLIT, ids, describe(SPLIT, table, scores.float()))
     assert categories["id"].tolist() == ["elm", "oak", "new-001"]
     assert categories["size"].tolist() == [2, 1, 3]
     assert categories["labelled"].tolist() == [1, 1, 0]

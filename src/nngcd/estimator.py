@@ -27,7 +27,7 @@ from nngcd.image_table import ImageTable
 from nngcd.pipeline import fit
 from nngcd.prediction import Predictor, features_of, predict_with
 from nngcd.report import MAX_IMAGES, findings_from_fit, write_report
-from nngcd.results import category_table, move_facts, results_of
+from nngcd.results import category_table, describe, move_facts, results_of
 from nngcd.review.edit_block import EditBlock
 from nngcd.review.reviewed import reviewed_results
 from nngcd.run_files import MODEL_FILES
@@ -120,11 +120,11 @@ class CategoryDiscovery(TransformerMixin, ClusterMixin, BaseEstimator):  # type:
         self._keep(fitted.model, fitted.categories, fitted.confidence)
         self.k_estimate_ = fitted.k_estimate
         self.result_ = results_of(split, fitted)
-        self.categories_ = category_table(self.result_, split, fitted.categories, fitted.features_nd)
+        self._facts = describe(split, self.result_, fitted.features_nd) | move_facts(split, fitted)
+        self.categories_ = category_table(self.result_, split, fitted.categories, self._facts)
         # A labelled image keeps its label whatever its scores say.
         self.labels_: NDArray[np.int64] = np.where(split.is_labelled, split.labels, fitted.scores_nk.argmax(-1).numpy())
         self._seen = split, fitted.features_nd.numpy(), to_values(settings) | {"k": len(fitted.categories)}
-        self._moves = move_facts(split, fitted)
         return self
 
     def fit_predict(self, X: Source, y: ArrayLike | None = None) -> NDArray[np.int64]:  # noqa: N803 (as scikit-learn)
@@ -176,7 +176,7 @@ class CategoryDiscovery(TransformerMixin, ClusterMixin, BaseEstimator):  # type:
         split, features_nd, settings = self._seen
         found = findings_from_fit(
             split, self.result_, self.categories_, features_nd, settings=settings, k_estimate=self.k_estimate_,
-            moves=self._moves,
+            facts=self._facts,
         )  # fmt: skip
         return write_report(found, Path(path), max_images=max_images, progress=self.progress).path
 

@@ -117,7 +117,8 @@ class Prototypes(nn.Module):
         weight_kd = torch.empty(n_clusters, n_features).uniform_(-bound, bound, generator=generator)
         # Rows without a cluster are zero: an optimiser and a checkpoint want parameters whose shape stays.
         self.weight = nn.Parameter(F.pad(weight_kd, (0, 0, 0, (most or n_clusters) - n_clusters)))
-        self.register_buffer("n_used", torch.tensor(n_clusters), persistent=most is not None)
+        self.may_change = most is not None
+        self.register_buffer("n_used", torch.tensor(n_clusters), persistent=self.may_change)
         # The length of a normalised prototype is its learning rate in disguise: the gradient is inversely proportional
         # to it, and so is the angle a step of given size turns by. Length 1 / sqrt(r) is r times the learning rate; the
         # authors' start is 3 times, and falls or rises with what the losses and the weight decay do to the length.
@@ -127,7 +128,7 @@ class Prototypes(nn.Module):
     @property
     def used_kd(self) -> Tensor:
         """The prototypes of clusters that there are."""
-        return self.weight[: int(self.n_used)] if "n_used" not in self._non_persistent_buffers_set else self.weight
+        return self.weight[: int(self.n_used)] if self.may_change else self.weight
 
     @torch.no_grad()
     def resize(self, n_clusters: int) -> None:
@@ -146,6 +147,7 @@ class Prototypes(nn.Module):
     def trim(self) -> None:
         """Let go of rows without a cluster: from now on the number stays."""
         self.weight = nn.Parameter(self.used_kd.clone(), requires_grad=self.weight.requires_grad)
+        self.may_change = False
         self.register_buffer("n_used", self.n_used, persistent=False)
 
     @torch.no_grad()

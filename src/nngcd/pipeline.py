@@ -60,9 +60,11 @@ def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | Non
     fitted = fit_job(job, run=run, cache=cache, progress=progress)
     if not processes.is_first():
         return
-    run_files.write_outputs(run, split, fitted)
+    facts = run_files.write_outputs(run, split, fitted)
     seconds = time.perf_counter() - started
-    run_files.write_summary(run, split, truth, settings, fitted, is_held_back=job.is_held_back, seconds=seconds)
+    run_files.write_summary(
+        run, split, truth, settings, fitted, facts=facts, is_held_back=job.is_held_back, seconds=seconds
+    )
     run.remove_litter()
     _LOG.info("complete after %.1f s", time.perf_counter() - started)
 

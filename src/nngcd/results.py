@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -194,16 +195,15 @@ def results_of(split: Split, fitted: Fitted) -> pd.DataFrame:
     )
 
 
-def category_table(results: pd.DataFrame, split: Split, ids: list[str], features_nd: Tensor) -> pd.DataFrame:
-    """Return one row per category that holds images, known ones first."""
+def category_table(results: pd.DataFrame, split: Split, ids: list[str], facts: Mapping[str, Any]) -> pd.DataFrame:
+    """Return one row per category that holds images, known ones first; `facts` are those of `describe`."""
     sizes = results["category"].value_counts()
     labelled = results["label_given"].value_counts()
     confidence = results[results["label_given"].isna()].groupby("category")["confidence"].median()
-    found = suspicions(results, split.class_names, features_nd)
-    hidden = {group["category"]: group["n_group"] for group in found["hidden_groups"]}
-    mixed = {one["category"] for one in found["mixed_categories"]}
+    hidden = {group["category"]: group["n_group"] for group in facts["hidden_groups"]}
+    mixed = {one["category"] for one in facts["mixed_categories"]}
     alike: dict[str, str] = {}
-    for pair in found["alike_pairs"]:  # the most alike first
+    for pair in facts["alike_pairs"]:  # the closest first
         alike.setdefault(pair["first"], pair["second"])
         alike.setdefault(pair["second"], pair["first"])
     used = [*split.class_names, *sorted(name for name in ids[split.n_old :] if sizes.get(name, 0))]
@@ -222,8 +222,8 @@ def category_table(results: pd.DataFrame, split: Split, ids: list[str], features
     )
 
 
-def describe(split: Split, results: pd.DataFrame, features_nd: Tensor) -> dict[str, object]:
-    """Return what was found, in numbers a sentence can be made of."""
+def describe(split: Split, results: pd.DataFrame, features_nd: Tensor) -> dict[str, Any]:
+    """Return the facts that summaries and reports are written from."""
     sorted_ = results[~split.is_labelled]
     is_new = ~sorted_["category"].isin(split.class_names)
     # By id first: among categories of one size the sort keeps that order, so new-001 is the largest.

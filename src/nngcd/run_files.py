@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from nngcd.core.files import json_text, write_json, write_table, write_tensors, 
 from nngcd.core.memory import peak_gb
 from nngcd.core.reading import read_json
 from nngcd.core.run_folder import RunFolder
-from nngcd.core.run_reading import FEATURES, read_environment, read_results, read_split
+from nngcd.core.run_reading import FEATURES, read_environment, read_split
 from nngcd.core.run_schemas import Estimate
 from nngcd.datasets.holding_back import n_unchecked, why_nothing
 from nngcd.datasets.split import Split, Truth
@@ -106,19 +107,21 @@ def read_estimate(run: RunFolder) -> KEstimate:
     return KEstimate(**{**facts, "curve": tuple((k, float(score)) for k, score in facts["curve"])})
 
 
-def write_outputs(run: RunFolder, split: Split, fitted: Fitted) -> None:
-    """Write results, categories, features and the model with its confidence."""
+def write_outputs(run: RunFolder, split: Split, fitted: Fitted) -> dict[str, Any]:
+    """Write results, categories, features and the model with its confidence; return the facts for the summary."""
     categories = fitted.categories
     results = results_of(split, fitted)
+    facts = describe(split, results, fitted.features_nd)
     write_table(run.results, results)
     write_table(run.results_csv, results)
-    write_table(run.categories, category_table(results, split, categories, fitted.features_nd))
+    write_table(run.categories, category_table(results, split, categories, facts))
     half_nd = fitted.features_nd.half()
     # Features that a user brings may be too large for half precision.
     write_tensors(run.features, {FEATURES: half_nd if half_nd.isfinite().all() else fitted.features_nd})
     fitted.model.save(run.model, categories)
     fitted.confidence.save(run.model)
     digests.record(run.path, OUTPUTS)
+    return facts
 
 
 def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
@@ -128,10 +131,11 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
     settings: Settings,
     fitted: Fitted,
     *,
+    facts: Mapping[str, Any],
     is_held_back: NDArray[np.bool_],
     seconds: float,
 ) -> None:
-    """Write the final numbers with the protocol they belong to."""
+    """Write the final numbers with the protocol they belong to; `facts` are those of `write_outputs`."""
     summary: dict[str, object] = {
         "method": settings.method,
         "preset": settings.preset,
@@ -144,7 +148,7 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
         "seed": settings.seed,
         **move_facts(split, fitted),
         "split_hash": split.fingerprint,
-        **describe(split, read_results(run), fitted.features_nd),
+        **facts,
         "held_back": held_back_facts(fitted.confidence),
         "not_calibrated": None if is_held_back.any() else why_nothing(split, share=settings.hold_back),
         "n_unchecked_categories": n_unchecked(split, is_held_back),

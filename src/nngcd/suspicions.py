@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from nngcd.clustering.hidden_parts import cut_known_clusters
 from nngcd.clustering.split_and_merge import merge_costs, typical_gain
 
 DOUBTFUL = 0.4
@@ -87,7 +88,7 @@ class AlikePair(NamedTuple):
 
 
 def alike_pairs(results: pd.DataFrame, class_names: Sequence[str], features_nd: Tensor) -> list[AlikePair]:
-    """Return the pairs of new categories that are hardly further apart than halves of a known one, most alike first.
+    """Return the pairs of new categories that lie close together, measured by halves of known ones; closest first.
 
     Args:
         results: a run's results, one row per image; a labelled image stands in the category of its label.
@@ -101,10 +102,10 @@ def alike_pairs(results: pd.DataFrame, class_names: Sequence[str], features_nd: 
     cluster_n = torch.from_numpy(pd.Index(names).get_indexer(results["category"]).astype(np.int64))
     labels_n = torch.from_numpy(pd.Index(names).get_indexer(results["label_given"]).astype(np.int64))
     unit_nd = F.normalize(features_nd.float(), dim=-1)
-    unit = typical_gain(unit_nd, cluster_n, labels_n, n_old)
-    if not unit:
+    usual = typical_gain(unit_nd, cut_known_clusters(unit_nd, cluster_n, labels_n, n_old))
+    if not usual:
         return []
-    cost_mm = merge_costs(unit_nd, cluster_n, torch.arange(n_old, n_old + len(new))) / unit
+    cost_mm = merge_costs(unit_nd, cluster_n, torch.arange(n_old, n_old + len(new))) / usual
     at_2p = torch.triu_indices(len(new), len(new), 1)
     cost_p = cost_mm[at_2p[0], at_2p[1]]
     # A thousand categories have half a million pairs: only those that count are looked at one by one.

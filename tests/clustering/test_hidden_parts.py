@@ -11,6 +11,7 @@ from nngcd.clustering.hidden_parts import (
     PLAIN_LEVEL,
     HiddenPart,
     _not_by_chance,
+    cut_known_clusters,
     hidden_parts,
     nearer_to_part,
     part_apart,
@@ -43,7 +44,8 @@ def task(generator, *, n_labelled=15, touches=True, labels_in_part=0):
 
 def found(unit_nd, cluster_n, labels_n, *, level=0.05, plain_nd=None):
     plain_nd = unit_nd if plain_nd is None else plain_nd
-    return hidden_parts(unit_nd, plain_nd, cluster_n, labels_n, n_old=2, level=level)
+    cuts = cut_known_clusters(unit_nd, cluster_n, labels_n, 2)
+    return hidden_parts(cuts, plain_nd, cluster_n, labels_n, n_old=2, level=level)
 
 
 def test_a_new_category_that_touches_a_known_one_is_found(generator):

@@ -100,11 +100,15 @@ def _try_default_backbone() -> str:
     from nngcd.backbones import load_backbone
     from nngcd.backbones.backbone import frozen
     from nngcd.backbones.engines import FEWEST_IMAGES, choose_engine
+    from nngcd.backbones.sizes import with_sizes
+    from nngcd.settings import resolve
 
     try:
         backbone = frozen(load_backbone("efficientnet_lite0"))
     except UserError as error:
         return f"does not load: {error}"
-    choose_engine("auto", backbone, n_images=FEWEST_IMAGES)
-    engine = f"computed by {backbone.trunk.engine}: {backbone.trunk.engine_reason}"
+    # At the sizes that `nngcd fit` sees images at.
+    seen = with_sizes(backbone, resolve({"data": "digits"}).views.sizes)
+    choose_engine("auto", seen, n_images=FEWEST_IMAGES)
+    engine = f"computed by {seen.trunk.engine}: {seen.trunk.engine_reason}"
     return f"ok ({backbone.name}, {backbone.n_features} features; {engine})"

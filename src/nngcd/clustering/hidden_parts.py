@@ -6,7 +6,7 @@ A part of its cluster that holds far fewer is of another category, which looks a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -56,22 +56,22 @@ class Cut(NamedTuple):
 
 
 def hidden_parts(
-    unit_nd: Tensor, plain_nd: Tensor, cluster_n: Tensor, labels_n: Tensor, *, n_old: int, level: float
+    cuts: Sequence[Cut], plain_nd: Tensor, cluster_n: Tensor, labels_n: Tensor, *, n_old: int, level: float
 ) -> list[HiddenPart]:
     """Return the parts of known clusters that hold too few labelled images, the most certain first.
 
     Args:
-        unit_nd: learned features of length 1, in which clusters are cut.
+        cuts: the known clusters, as `cut_known_clusters` cuts them.
         plain_nd: features that no label has touched, in which labelled images are counted once more.
         cluster_n: the cluster of each image; cluster k < n_old is old class k, and labelled images are in theirs.
         labels_n: -1 for unlabelled images.
         n_old: how many clusters are known.
-        level: which share of the parts may be no other category, in the mean.
+        level: which share of the parts may be no other category, on average.
     """
     is_labelled_n = labels_n >= 0
     share = typical_share(cluster_n, is_labelled_n, n_old)
     found = []
-    for cluster, image_m, is_part_m in cuts(unit_nd, cluster_n, is_labelled_n, n_old):
+    for cluster, image_m, is_part_m in cuts:
         is_labelled_m = is_labelled_n[image_m]
         n_images, n_labelled = len(image_m), int(is_labelled_m.sum())
         if n_labelled < LEAST_LABELS:
@@ -85,14 +85,22 @@ def hidden_parts(
     return _not_by_chance(found, n_old, level)
 
 
-def cuts(unit_nd: Tensor, cluster_n: Tensor, is_labelled_n: Tensor, n_old: int) -> Iterator[Cut]:
-    """Yield the known clusters that have labelled and other images, each cut in two (`part_apart`)."""
+def cut_known_clusters(unit_nd: Tensor, cluster_n: Tensor, labels_n: Tensor, n_old: int) -> list[Cut]:
+    """Return the known clusters that have labelled and other images, each cut in two (`part_apart`).
+
+    Args:
+        unit_nd: learned features of length 1.
+        cluster_n: the cluster of each image; cluster k < n_old is old class k, and labelled images are in theirs.
+        labels_n: -1 for unlabelled images.
+        n_old: how many clusters are known.
+    """
     order_n = cluster_n.argsort(stable=True)
     image_k = torch.split(order_n, cluster_n.bincount(minlength=n_old).tolist())[:n_old]
-    for cluster, image_m in enumerate(image_k):
-        is_labelled_m = is_labelled_n[image_m]
-        if 0 < is_labelled_m.sum() < len(image_m):
-            yield Cut(cluster, image_m, part_apart(unit_nd[image_m], is_labelled_m))
+    return [
+        Cut(cluster, image_m, part_apart(unit_nd[image_m], labels_n[image_m] >= 0))
+        for cluster, image_m in enumerate(image_k)
+        if 0 < (labels_n[image_m] >= 0).sum() < len(image_m)
+    ]
 
 
 def _is_rare_in_plain(plain_md: Tensor, is_part_m: Tensor, is_labelled_m: Tensor, share: float) -> bool:

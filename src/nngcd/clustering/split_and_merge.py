@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from nngcd.clustering.hidden_parts import LEAST_IMAGES, HiddenPart, cuts, hidden_parts, part_apart
+from nngcd.clustering.hidden_parts import LEAST_IMAGES, Cut, HiddenPart, cut_known_clusters, hidden_parts, part_apart
 
 LEAST_GAIN = 0.5
 """How much of what its merge costs a split must gain: where all new clusters are far apart, a wrong split would put two
@@ -15,7 +16,6 @@ categories into one."""
 MOST_APART = 2.5
 """How many times what cutting a typical known cluster in two gains the merge of two clusters that are one thing costs
 at most. Chosen on development tasks (`benchmarks/number_after_moves.py`)."""
-
 LEAST_KNOWN = 2
 """Known clusters it takes to know what is usual."""
 
@@ -81,19 +81,20 @@ def split_and_merge(  # noqa: PLR0913 (images, their clusters, their labels, and
         labels_n: -1 for unlabelled images.
         n_old: how many clusters are known.
         n_clusters: how many there are.
-        level: which share of the splits may be wrong, in the mean.
+        level: which share of the splits may be wrong, on average.
         k_range: fewest and most clusters there may be. None: their number stays, and a merge pays for each split.
     """
     cluster_n = torch.where(labels_n >= 0, labels_n, cluster_n)
-    parts = hidden_parts(unit_nd, plain_nd, cluster_n.clone(), labels_n, n_old=n_old, level=level)
+    cuts = cut_known_clusters(unit_nd, cluster_n, labels_n, n_old)
+    parts = hidden_parts(cuts, plain_nd, cluster_n, labels_n, n_old=n_old, level=level)
     fewest, most = k_range or (n_clusters, n_clusters)
-    limit = MOST_APART * typical_gain(unit_nd, cluster_n, labels_n, n_old)
+    limit = MOST_APART * typical_gain(unit_nd, cuts)
     new = _NewClusters(unit_nd, cluster_n, range(n_old, n_clusters), most - n_old)
     splits = [part for part in parts if new.take_hidden(part, limit if k_range else 0.0)]
-    new_cuts = [cut for cut in new.that_are_two(limit) if new.take_cut(cut, limit)]
+    new_cuts = [cut for cut in new.find_double(limit) if new.take_cut(cut, limit)]
     while len(new) > fewest - n_old and new.merge_if_one(limit):
         pass
-    n_left, cluster_m = new.numbered_anew(n_old)
+    n_left, cluster_m = new.renumber(n_old)
     return Moved(cluster_n, n_left, splits, new_cuts, new.merges, limit, cluster_m)
 
 
@@ -126,7 +127,7 @@ class _NewClusters:
             return False
         return True
 
-    def that_are_two(self, limit: float) -> list[NewCut]:
+    def find_double(self, limit: float) -> list[NewCut]:
         """Return the clusters that gain more than parts of one category by two centres, the largest gain first."""
         found = []
         for number in self._open() if limit > 0 else []:
@@ -159,7 +160,7 @@ class _NewClusters:
         self._merge(merge)
         return True
 
-    def numbered_anew(self, n_old: int) -> tuple[int, Tensor]:
+    def renumber(self, n_old: int) -> tuple[int, Tensor]:
         """Number the clusters without gaps; return how many there are, known ones included, and which have changed."""
         n_left = n_old + len(self)
         free = sorted(set(range(n_old, n_left)) - set(self.numbers))
@@ -200,11 +201,16 @@ class _NewClusters:
         return merge.freed
 
 
-def typical_gain(unit_nd: Tensor, cluster_n: Tensor, labels_n: Tensor, n_old: int) -> float:
-    """Return what cutting the median known cluster in two gains; 0 where too few known clusters can be cut."""
+def typical_gain(unit_nd: Tensor, cuts: Sequence[Cut]) -> float:
+    """Return what cutting the median known cluster in two gains; 0 where too few known clusters can be cut.
+
+    Args:
+        unit_nd: learned features of length 1.
+        cuts: the known clusters, as `cut_known_clusters` cuts them.
+    """
     gains = [
         split_gain(unit_nd[image_m[is_part_m]], unit_nd[image_m[~is_part_m]])
-        for _, image_m, is_part_m in cuts(unit_nd, cluster_n, labels_n >= 0, n_old)
+        for _, image_m, is_part_m in cuts
         if 0 < is_part_m.sum() < len(is_part_m)
     ]
     return float(torch.tensor(gains).median()) if len(gains) >= LEAST_KNOWN else 0.0

@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 
 from nngcd.clustering.estimate_k import KEstimate
 from nngcd.core.environment import environment
 from nngcd.core.errors import DataError
 from nngcd.datasets.split import Images, Split
-from nngcd.results import describe
 
 NOT_SORTED = ("unreadable", "excluded")
 """Statuses of rows that belong to no category."""
@@ -99,16 +97,15 @@ def findings_from_fit(  # noqa: PLR0913 (everything a report speaks of)
     *,
     settings: dict[str, Any],
     k_estimate: KEstimate | None,
-    moves: Mapping[str, Any],
+    facts: Mapping[str, Any],
 ) -> Findings:
     """Return what is known about images that were sorted without a run folder."""
     has_images = split.images is not None
     summary = {
         **{name: settings[name] for name in ("method", "preset", "effort", "seed")},
         "backbone": settings["backbone"] if has_images else "features",
-        **moves,
         "split_hash": split.fingerprint,
-        **describe(split, results, torch.from_numpy(features_nd)),
+        **facts,
     }
     why_none = "" if has_images else "This was made from features, not from images: there is nothing to show."
     return Findings(
