@@ -18,6 +18,12 @@ from nngcd.core.progress import Progress
 from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.split import Split
 
+BROWSER_FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
+    "--proxy-server=127.0.0.1:9", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)  # fmt: skip
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _home_of_the_tests(tmp_path_factory):
@@ -115,3 +121,23 @@ class StopAfter(Progress):
 @pytest.fixture
 def stop_after() -> type[Progress]:
     return StopAfter
+
+
+@pytest.fixture
+def browser(tmp_path):
+    """Open Chromium without a network: only 127.0.0.1 can be reached, by its number."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed (extra `test`)")
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if not program or not driver:
+        pytest.skip("no browser: install Debian's packages chromium and chromium-driver (`make browser` tries to)")
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for flag in (*BROWSER_FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    opened = webdriver.Chrome(options=options, service=Service(driver))
+    yield opened
+    opened.quit()

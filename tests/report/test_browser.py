@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
 
@@ -11,11 +10,6 @@ from nngcd.report.page import write_report
 
 pytestmark = pytest.mark.slow
 
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
-    "--proxy-server=127.0.0.1:9", "--host-resolver-rules=MAP * ~NOTFOUND",
-)  # fmt: skip
 WIDTHS = (1440, 500, 400)
 EVIL = "<script>window.hacked = true</script>"
 INKED = """const c = document.getElementById("canvas");
@@ -26,25 +20,6 @@ for (const image of all) image.loading = "eager";
 Promise.all(all.map((image) => image.decode())).then(
   () => done(all.map((image) => image.naturalWidth)), (error) => done(String(error)));"""
 SHOWN = """return [...document.querySelectorAll(".card")].filter((c) => c.offsetHeight > 0).map((c) => c.dataset.id)"""
-
-
-@pytest.fixture
-def browser(tmp_path):
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed (extra `test`)")
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if not program or not driver:
-        pytest.skip("no browser: install Debian's packages chromium and chromium-driver (`make browser` tries to)")
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    opened = webdriver.Chrome(options=options, service=Service(driver))
-    yield opened
-    opened.quit()
 
 
 def set_width(browser, width):

@@ -18,10 +18,6 @@ from nngcd.review.session import Review
 pytestmark = pytest.mark.slow
 EVIL = "<img src=x onerror=window.hacked=true>"
 N_EACH, N_CATEGORIES = 8, 12
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--hide-scrollbars", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-)  # fmt: skip
 
 
 @pytest.fixture
@@ -55,24 +51,6 @@ def large_run(tmp_path, run):
     write_json(made.model / "categories.json", {"categories": ids, "n_known": 2})
     shutil.copy(run.summary, made.summary)
     return made
-
-
-@pytest.fixture
-def browser(tmp_path):
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed (extra `test`)")
-    program, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
-    if not program or not driver:
-        pytest.skip("no browser: install Debian's packages chromium and chromium-driver (`make browser` tries to)")
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    opened = webdriver.Chrome(options=options, service=Service(driver))
-    yield opened
-    opened.quit()
 
 
 class Person:

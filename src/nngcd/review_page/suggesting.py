@@ -99,5 +99,5 @@ def _mixed(desk: Desk) -> list[tuple[str, str]]:
     table = table[~desk.index.is_decided_n[table.index.to_numpy()]]
     known = _known(desk)
     found = {group.category: "may hide another category" for group in hidden_groups(table, known)}
-    found |= {mixed.category: "may be several things" for mixed in mixed_categories(table, known)}
+    found |= {mixed.category: "may mix several categories" for mixed in mixed_categories(table, known)}
     return [(id_, why) for id_, why in found.items() if id_ in open_ and desk.index.size(id_) > 1]
