@@ -4,9 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # One process per core, each with one thread: tests that share cores by threads are slower than one after the other.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: setup browser demo test check bench bench-smoke format clean
+.PHONY: setup browser demo docs test check bench bench-smoke dist format clean
 
 setup: $(STAMP)
 
@@ -24,7 +24,11 @@ browser: ## what the test of the report page needs; where it cannot be had, that
 demo: setup ## run NN-GCD and k-means on the embedded digits
 	$(BIN)/nngcd demo
 
-test: setup browser ## everything: style, types and all tests, with coverage
+docs: setup ## the site, into build/docs; stops at a warning, such as a broken link
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "Open build/docs/index.html in a browser."
+
+test: setup browser docs ## everything: the site, style, types and all tests, with the coverage of the fast ones
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -41,6 +45,11 @@ bench: setup ## the short benchmarks, into benchmarks/RESULTS.md
 
 bench-smoke: setup ## every method on miniature copies of the seven benchmarks: does everything run?
 	$(BIN)/python benchmarks/smoke.py
+
+dist: setup ## wheel and sdist into dist/, and the demo from the wheel alone in an empty environment
+	rm -rf dist
+	$(BIN)/python -m build
+	.ci/try-wheel $(PYTHON)
 
 format: setup
 	$(BIN)/ruff format .

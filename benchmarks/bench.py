@@ -9,7 +9,7 @@ import os
 import platform
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 import torch
@@ -39,8 +39,8 @@ def facts() -> str:
     """Return the page's head: what was measured, and on which machine."""
     return f"""# Short benchmarks
 
-Made by `make bench` on {datetime.now(UTC):%Y-%m-%d}; ratios carry over to other machines, times do not.
-Sizes are small here: the claims of docs/results.md come from the long forms (without `--short`).
+Made by `make bench` on {datetime.now(timezone.utc):%Y-%m-%d}; ratios carry over to other machines, times do not.
+Sizes are small here: the claims of docs/results come from the long forms (without `--short`).
 
 | | |
 |---|---|

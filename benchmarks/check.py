@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from nngcd.datasets.checking import check_data
+from nngcd.checking.check import check_data
 
 LIMIT = 60
 N_KINDS = 20

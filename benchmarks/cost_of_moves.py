@@ -23,8 +23,9 @@ from measuring import Target
 from nngcd import pipeline
 from nngcd.clustering.split_and_merge import split_and_merge
 from nngcd.core.progress import Progress
-from nngcd.job import prepare
 from nngcd.methods.splitting import SplittingMethod
+from nngcd.runs.preparing import prepare
+from nngcd.runs.views import Views
 from nngcd.settings import resolve
 from split_and_merge import opened
 
@@ -79,7 +80,7 @@ def share_of_training(arguments: Any) -> float:  # noqa: ANN401 (argparse's)
     job, search, plain, training = prepare(split, resolve(asked)), Clock(), Clock(), Clock()
     with (
         patch.object(SplittingMethod, "split_and_merge", search.wrap(SplittingMethod.split_and_merge)),
-        patch.object(pipeline, "_plain_features", plain.wrap(pipeline._plain_features)),
+        patch.object(Views, "plain_features", plain.wrap(Views.plain_features)),
         patch.object(pipeline, "train", training.wrap(pipeline.train)),
     ):
         pipeline.fit_job(job, run=None, cache=arguments.cache, progress=Progress())

@@ -1,6 +1,6 @@
 """Draw what a run on the digits found: one row of images per category.
 
-nngcd demo && python benchmarks/digits_figure.py nngcd-demo/nngcd-seed0 docs/digits.png
+nngcd demo && python benchmarks/digits_figure.py nngcd-demo/nngcd-seed0 docs/images/digits.png
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from nngcd.datasets import open_dataset
+from nngcd.datasets.opening import open_dataset
 
 N_PER_ROW = 24
 INK = {"known": "#20639b", "new": "#c1502e"}

@@ -27,7 +27,7 @@ from nngcd.backbones.backbone import CPU_BATCH, Backbone, frozen
 from nngcd.backbones.compiled import Compiled
 from nngcd.backbones.engines import openvino_version
 from nngcd.backbones.sizes import with_sizes
-from nngcd.datasets.image_decoding import decode_rgb
+from nngcd.data.decoding import decode_rgb
 
 SIZES = (1.0, 1.25, 1.5)
 NETWORKS = {"lite0, one size": ("efficientnet_lite0", (1.0,)), "lite0, three sizes": ("efficientnet_lite0", SIZES),

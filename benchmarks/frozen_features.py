@@ -8,9 +8,10 @@ from pathlib import Path
 from torch import Tensor
 
 from nngcd.core.progress import Progress
-from nngcd.datasets import open_dataset
-from nngcd.datasets.split import Split, Truth
-from nngcd.job import centre_view_features, kept_views, prepare
+from nngcd.data.split import Split, Truth
+from nngcd.datasets.opening import open_dataset
+from nngcd.runs.preparing import prepare
+from nngcd.runs.views import Views
 from nngcd.settings import resolve
 
 
@@ -29,5 +30,5 @@ def frozen_features(arguments: argparse.Namespace) -> tuple[Split, Truth | None,
     # k-means has no preset that makes more of the features than the backbone gives.
     asked = {"data": arguments.data, "dataset": arguments.dataset, "k": "auto", "method": "kmeans"}
     job = prepare(split, resolve(asked), only_centre=True)
-    bank = kept_views(job, cache=arguments.cache, progress=Progress())
-    return split, truth, centre_view_features(job, bank, Progress())
+    views = Views.of(job, cache=arguments.cache, progress=Progress())
+    return split, truth, views.centre_features()

@@ -22,10 +22,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "datasets"))
 import mutations
 
+from nngcd.checking.check import check_data
 from nngcd.core.errors import DataError
-from nngcd.datasets.checking import check_data
-from nngcd.datasets.image_decoding import UnreadableError, decode_rgb
-from nngcd.datasets.reading import Config
+from nngcd.data.decoding import UnreadableError, decode_rgb
+from nngcd.data.reading import ReadingSettings
 
 BATCH = 1000
 LONGEST = 120
@@ -76,7 +76,7 @@ def _images(n: int, seed: int) -> str:
         for i, (ending, data) in enumerate(mutations.damaged_images(n, seed=seed)):
             (root / f"{i:05d}{ending}").write_bytes(data)
         faulthandler.dump_traceback_later(30 * LONGEST, exit=True)
-        report = check_data(str(root), reading=Config(allow_bad=1.0))
+        report = check_data(str(root), reading=ReadingSettings(allow_bad=1.0))
         readable = set(report.split.table["file_name"]) if report.split is not None else set()
         for path in sorted(root.iterdir()):
             if path.is_file():

@@ -23,12 +23,13 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
-from nngcd.clustering.estimate_k import KEstimate, estimate_k
 from nngcd.core.progress import Progress
-from nngcd.datasets import open_dataset
+from nngcd.counting.estimate_k import KEstimate, estimate_k
 from nngcd.datasets.arrays import from_arrays
-from nngcd.job import centre_view_features, kept_views, prepare
+from nngcd.datasets.opening import open_dataset
 from nngcd.pipeline import fit_job
+from nngcd.runs.preparing import prepare
+from nngcd.runs.views import Views
 from nngcd.settings import resolve
 from open_tasks import OpenTask, Pool, add_pools, draw_task, open_pools
 
@@ -135,7 +136,7 @@ def _features(images, arguments: argparse.Namespace):  # noqa: ANN001, ANN202 (a
         views = dataclasses.replace(settings.views, sizes=(1.0,), per_image=settings.views.per_image or 1)
         settings = dataclasses.replace(settings, views=views)
     job = prepare(images, settings, only_centre=arguments.way == "estimate-k")
-    return centre_view_features(job, kept_views(job, cache=arguments.cache, progress=Progress()), Progress()).numpy()
+    return Views.of(job, cache=arguments.cache, progress=Progress()).centre_features().numpy()
 
 
 def draw_tasks(kind: str, pool: Pool, n_seeds: int) -> Iterator[tuple[OpenTask, bool]]:

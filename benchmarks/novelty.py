@@ -21,9 +21,9 @@ from torch import Tensor
 from nngcd.clustering.whitening import whitened_within_classes
 from nngcd.core.errors import NngcdWarning
 from nngcd.core.progress import Progress
-from nngcd.job import prepare
 from nngcd.metrics.calibration import auroc
 from nngcd.pipeline import fit_job
+from nngcd.runs.preparing import prepare
 from nngcd.settings import resolve
 from open_tasks import OpenTask, add_pools, open_pools
 from open_world import development_tasks, measured_tasks

@@ -25,9 +25,9 @@ from nngcd.clustering import split_and_merge
 from nngcd.core.errors import NngcdWarning
 from nngcd.core.progress import Progress
 from nngcd.datasets.arrays import from_arrays
-from nngcd.job import prepare
 from nngcd.pipeline import fit_job
-from nngcd.scoring import score
+from nngcd.results.scoring import score
+from nngcd.runs.preparing import prepare
 from nngcd.settings import resolve
 from open_tasks import OpenTask, Pool, add_pools, open_pools
 from open_world import development_tasks, measured_tasks

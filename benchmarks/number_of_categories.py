@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from frozen_features import data_parser, frozen_features
-from nngcd.clustering.estimate_k import checked_method, estimate_k
+from nngcd.counting.estimate_k import checked_method, estimate_k
 
 Array = NDArray[Any]
 

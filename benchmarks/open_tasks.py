@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from nngcd.datasets import open_dataset
+from nngcd.data.sampling import of_rows
+from nngcd.data.split import UNLABELLED, Split, Truth
 from nngcd.datasets.arrays import from_arrays
-from nngcd.datasets.sampling import of_rows
-from nngcd.datasets.split import UNLABELLED, Split, Truth
+from nngcd.datasets.opening import open_dataset
 
 CIFAR_IMAGES = 3000
 CIFAR_SIDE = 32

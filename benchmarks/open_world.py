@@ -26,16 +26,16 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from measuring import Target
-from nngcd import suspicions
-from nngcd.confidence import KNOWN_IS_KNOWN, KNOWN_IS_RIGHT, NEW_IS_RIGHT, probability
 from nngcd.core.errors import NngcdWarning
 from nngcd.core.progress import Progress
-from nngcd.job import prepare
 from nngcd.metrics.calibration import auroc
 from nngcd.pipeline import fit_job
-from nngcd.results import Fitted
+from nngcd.results import suspicions
+from nngcd.results.confidence import KNOWN_IS_KNOWN, KNOWN_IS_RIGHT, NEW_IS_RIGHT, probability
+from nngcd.results.suspicions import MixedCategory, alike_pairs, hidden_groups, mixed_categories
+from nngcd.results.tables import Fitted
+from nngcd.runs.preparing import prepare
 from nngcd.settings import resolve
-from nngcd.suspicions import MixedCategory, alike_pairs, hidden_groups, mixed_categories
 from open_tasks import OpenTask, Pool, add_pools, draw_task, open_pools
 
 N_CUB = 20
@@ -133,6 +133,7 @@ def main() -> None:
     add_pools(parser)
     parser.add_argument("--out", type=Path, required=True, help="folder that keeps the outcome of each task")
     parser.add_argument("--fit", action="store_true", help="learn the weights on the development tasks and print them")
+    parser.add_argument("--split-epochs", type=int, help="epochs between searches of known clusters")
     parser.add_argument("--only", help="only tasks whose name begins so")
     parser.add_argument("--assert", dest="is_strict", action="store_true", help="exit code 1 if a target is missed")
     arguments = parser.parse_args()
@@ -141,7 +142,7 @@ def main() -> None:
     pools = open_pools(arguments)
     draw = development_tasks if arguments.fit else measured_tasks
     tasks = (task for task in draw(pools) if task.name.startswith(arguments.only or ""))
-    outcomes = [outcome_of(task, arguments.out, arguments.cache) for task in tasks]
+    outcomes = [outcome_of(task, arguments) for task in tasks]
     if arguments.fit:
         fit(outcomes)
     else:
@@ -177,13 +178,15 @@ def some_classes(pool: Pool, *, first: int) -> Pool:
     return Pool(pool.split, class_n)
 
 
-def outcome_of(task: OpenTask, out: Path, cache: Path | None) -> Outcome:
+def outcome_of(task: OpenTask, arguments: argparse.Namespace) -> Outcome:
     """Return the outcome of a task, from its file if it was run before."""
+    out, epochs = arguments.out, arguments.split_epochs
     path = out / f"{task.name}.pickle"
     if path.is_file():
         return Outcome(**pickle.loads(path.read_bytes()))
-    settings = resolve({"data": task.name, "k": "auto", "workers": 1})
-    fitted = fit_job(prepare(task.split, settings), run=None, cache=cache, progress=Progress())
+    loss = {} if epochs is None else {"split_epochs": epochs}
+    settings = resolve({"data": task.name, "k": "auto", "workers": 1, "loss": loss})
+    fitted = fit_job(prepare(task.split, settings), run=None, cache=arguments.cache, progress=Progress())
     found = _outcome(task, fitted)
     out.mkdir(parents=True, exist_ok=True)
     path.write_bytes(pickle.dumps(found._asdict()))

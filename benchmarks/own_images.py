@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from nngcd.datasets import open_dataset
+from nngcd.datasets.opening import open_dataset
 
 N_CLASSES, N_KNOWN = 20, 10
 STRANGE_NAMES = ("bird with spaces.jpg", "vögel über Köln.jpg", "鳥の写真.jpg", "птица №1.jpg", "🐦 mine (copy).jpg")

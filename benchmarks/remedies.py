@@ -23,13 +23,13 @@ from frozen_features import data_parser
 from nngcd.clustering.split_and_merge import cheapest_merge
 from nngcd.clustering.surroundings import Surroundings
 from nngcd.core.progress import Progress
-from nngcd.datasets.hiding import hide_classes
-from nngcd.datasets.split import Split, Truth
-from nngcd.job import prepare
+from nngcd.data.hiding import hide_classes
+from nngcd.data.split import Split, Truth
 from nngcd.methods import simgcd
 from nngcd.methods.contract import Batch
 from nngcd.pipeline import fit_job
-from nngcd.scoring import score
+from nngcd.results.scoring import score
+from nngcd.runs.preparing import prepare
 from nngcd.settings import resolve
 from split_and_merge import HIDDEN_TRAINING, opened
 

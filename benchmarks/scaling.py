@@ -25,18 +25,18 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # h
 from torch import Tensor
 
 from measuring import Target, end, parser_with_targets, seconds
-from nngcd import run_files
 from nngcd.backbones.features import feature_backbone
 from nngcd.clustering.kmeans import KMeans
 from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
-from nngcd.confidence import calibrate
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.seeds import torch_generator
+from nngcd.data.split import Split, Truth
 from nngcd.datasets.arrays import from_arrays
-from nngcd.datasets.split import Split, Truth
 from nngcd.methods.neighbours import MAX_CANDIDATES, Neighbours
 from nngcd.metrics.cooccurrence import cooccurrence_statistics
-from nngcd.results import Fitted, name_clusters
+from nngcd.results.calibrating import calibrate
+from nngcd.results.tables import Fitted, name_clusters
+from nngcd.runs import writing as run_files
 from nngcd.settings import resolve
 from nngcd.training.bank import MemoryBank
 from nngcd.training.model import Blueprint, Model

@@ -27,15 +27,16 @@ from frozen_features import data_parser
 from nngcd.clustering import hidden_parts, split_and_merge
 from nngcd.clustering.whitening import main_directions
 from nngcd.core.progress import Progress
-from nngcd.datasets import open_dataset
+from nngcd.data.hiding import hide_classes
+from nngcd.data.sampling import fewer_labels
+from nngcd.data.split import Split, Truth
 from nngcd.datasets.arrays import from_arrays
-from nngcd.datasets.hiding import hide_classes
-from nngcd.datasets.sampling import fewer_labels
-from nngcd.datasets.split import Split, Truth
-from nngcd.job import Job, centre_view_features, kept_views, prepare
+from nngcd.datasets.opening import open_dataset
 from nngcd.pipeline import fit_job
-from nngcd.results import Fitted
-from nngcd.scoring import score
+from nngcd.results.scoring import score
+from nngcd.results.tables import Fitted
+from nngcd.runs.preparing import Job, prepare
+from nngcd.runs.views import Views
 from nngcd.settings import resolve
 
 HIDDEN_TRAINING = {"epochs": 60, "batch_size": 64}
@@ -58,7 +59,8 @@ class Way(NamedTuple):
     """Whether to search once, when training is over."""
 
 
-OFF = {"split_epochs": 0}
+OFF = {"split_epochs": 0, "split_at_end": False}
+"""A method has one of the two, or both."""
 WAYS = {
     "off": Way(OFF),
     "default": Way(),
@@ -70,6 +72,8 @@ WAYS = {
     "once, halfway": Way({"split_epochs": 16}),
     "once, before the last epoch": Way({"split_epochs": 29}),
     "every epoch": Way({"split_epochs": 1}),
+    "every 2 epochs": Way({"split_epochs": 2}),
+    "every 3 epochs": Way({"split_epochs": 3}),
     "every 10 epochs": Way({"split_epochs": 10}),
     "level 0.001": Way({"split_level": 0.001}),
     "level 0.01": Way({"split_level": 0.01}),
@@ -114,15 +118,16 @@ def opened(arguments: argparse.Namespace) -> tuple[Split, Truth]:
 
 def settings_of(arguments: argparse.Namespace, way: str, *, seed: int, is_hidden: bool) -> dict[str, Any]:
     """Return the settings of a run; epochs between searches count double in a task of hidden classes."""
-    loss = dict(WAYS[way].loss)
     asked: dict[str, Any] = {"method": arguments.method, "effort": "quick", "seed": seed}
     if not arguments.data.endswith(".npz"):
         asked |= {"data": arguments.data, "dataset": arguments.dataset}
-    usual = getattr(resolve(asked | {"k": 2}).loss, "split_epochs", None)
+    usual = dataclasses.asdict(resolve(asked | {"k": 2}).loss)
+    loss = {name: value for name, value in WAYS[way].loss.items() if name in usual}
     if is_hidden:
         asked["training"] = HIDDEN_TRAINING
-        loss["split_epochs"] = 2 * loss.get("split_epochs", usual or 0)
-    return asked | {"loss": {} if usual is None else loss}
+        if "split_epochs" in usual:
+            loss["split_epochs"] = 2 * (usual | loss)["split_epochs"]
+    return asked | {"loss": loss}
 
 
 def measure(split: Split, truth: Truth, settings: dict[str, Any], way: Way, cache: Path | None) -> list[float]:
@@ -143,7 +148,7 @@ def measure(split: Split, truth: Truth, settings: dict[str, Any], way: Way, cach
 
 def moved_after_training(job: Job, fitted: Fitted, cache: Path | None) -> split_and_merge.Moved:
     """Search the clusters of any method once, when training is over."""
-    features_nd = centre_view_features(job, kept_views(job, cache=cache, progress=Progress()), Progress())
+    features_nd = Views.of(job, cache=cache, progress=Progress()).centre_features()
     return split_and_merge.split_and_merge(
         F.normalize(fitted.features_nd, dim=-1),
         F.normalize(main_directions(features_nd), dim=-1).float(),

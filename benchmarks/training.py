@@ -38,7 +38,7 @@ from nngcd.training.bank_writing import view_bank
 from nngcd.training.extraction import run_trunk
 from nngcd.training.learner import Learner
 from nngcd.training.model import Blueprint, Model
-from nngcd.training.sources import BankViews, Source, Views
+from nngcd.training.sources import BankViews, BatchSource, HiddenBatch
 
 SIZE, N_OLD, N_VIEWS, SHARD = 224, 100, 11, 128
 RUN_IMAGES, RUN_EPOCHS = 5_994, 200  # CUB, as in the paper
@@ -188,11 +188,11 @@ class Setup:
         """Train as many steps of heads and loss alone, on features that are there already."""
         labels_b = torch.from_numpy(make_labels(self.sizes.batch))
         features_vbd = torch.randn(2, self.sizes.batch, self.model.backbone.n_features)
-        views = Views(features_vbd, labels_b, torch.arange(self.sizes.batch), self.sizes.batch)
+        views = HiddenBatch(features_vbd, labels_b, torch.arange(self.sizes.batch), self.sizes.batch)
         self._train(Learner(torch.nn.Identity(), self.model.method), Repeated(views))
 
-    def _train(self, learner: Learner, source: Source) -> None:
-        fabric, config = Fabric(accelerator="cpu", devices=1), loop.Config(epochs=1, learning_rate=0.01)
+    def _train(self, learner: Learner, source: BatchSource) -> None:
+        fabric, config = Fabric(accelerator="cpu", devices=1), loop.TrainingSettings(epochs=1, learning_rate=0.01)
         some = First(source, self.sizes.n_steps)
         loop.train(learner, some, config, overview=_unseen, fabric=fabric, run=None, progress=Progress())
 
@@ -201,10 +201,10 @@ class Setup:
 class Repeated:
     """A source that gives one batch for ever."""
 
-    views: Views
+    views: HiddenBatch
     n_batches: int = 1_000
 
-    def batches(self, epoch: int) -> Iterator[Views]:
+    def batches(self, epoch: int) -> Iterator[HiddenBatch]:
         """Yield the batch."""
         for _ in range(self.n_batches):
             yield self.views
@@ -214,10 +214,10 @@ class Repeated:
 class First:
     """The first batches of a source, over and over if it has too few."""
 
-    source: Source
+    source: BatchSource
     n_batches: int
 
-    def batches(self, epoch: int) -> Iterator[Views]:
+    def batches(self, epoch: int) -> Iterator[HiddenBatch]:
         """Yield the batches."""
         n_given = 0
         while n_given < self.n_batches:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,8 @@ from PIL import Image
 
 from nngcd.cli import main
 from nngcd.core.progress import Progress
+from nngcd.data.split import Split
 from nngcd.datasets.arrays import from_arrays
-from nngcd.datasets.split import Split
 
 BROWSER_FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
@@ -25,11 +26,36 @@ BROWSER_FLAGS = (
 )  # fmt: skip
 
 
+def pytest_runtest_setup(item):
+    """Skip a test whose extra is not installed: one marked `needs`, or of a method that needs Infomap."""
+    needed = {package for mark in item.iter_markers("needs") for package in mark.args}
+    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    if any(isinstance(value, str) and value in ("dccl", "communities") for value in values):
+        needed.add("infomap")
+    for package in sorted(needed):
+        pytest.importorskip(package)
+
+
+def pytest_collection_modifyitems(items):
+    """Lines are counted in the tests of `make check` only: counting makes a test take half as long again."""
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker("no_cover")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _home_of_the_tests(tmp_path_factory):
     """Whatever the user has added with `nngcd data add` is neither read nor written."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NNGCD_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_wait_for_the_disk():
+    """Files are written but not forced to the disk, which takes milliseconds each: no test cuts the power."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: None)
         yield
 
 
@@ -80,6 +106,28 @@ def blobs(rng) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def blob_split(blobs) -> Split:
     features, labels, _ = blobs
     return from_arrays(features, labels)
+
+
+@pytest.fixture
+def save_image():
+    serial = count()
+
+    def save(path: Path, *, seed: int | None = None) -> Path:
+        rng = np.random.default_rng(next(serial) if seed is None else seed)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (8, 6, 3), dtype=np.uint8)).save(path)
+        return path
+
+    return save
+
+
+@pytest.fixture
+def birds(tmp_path, save_image):
+    """A folder with two categories and unlabelled images."""
+    root = tmp_path / "birds"
+    for name in ("owl/a.png", "owl/b.png", "crow/a.png", "_unlabelled/x.png", "_unlabelled/y.png", "loose.png"):
+        save_image(root / name)
+    return root
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,10 @@ from nngcd.core.errors import UserError
 
 PACKAGE = Path(nngcd.__file__).parent
 LAYERS = (
-    "core metrics datasets views augmentations loading backbones heads losses clustering methods training confidence "
-    "calibrating settings choosing_k job suspicions results telling scoring figures run_files review report export "
-    "review_page pipeline prediction embedding evaluation drawing estimation soundness effort_times image_table "
-    "estimator bench cli"
+    "core metrics data datasets views backbones losses clustering counting methods training results settings review "
+    "checking runs report export pipeline api research cli"
 ).split()
-MAY_NAME_TRUTH = {"datasets", "run_files", "pipeline", "evaluation", "report", "bench"}
+MAY_NAME_TRUTH = {"data", "datasets", "results", "runs", "pipeline", "report", "research"}
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -62,6 +61,18 @@ def test_the_documented_order_is_the_tested_one():
     assert ", ".join(LAYERS) in documented
 
 
+def test_the_documented_values_are_where_the_page_says():
+    page = (PACKAGE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `([a-z_.]+\.[A-Z]\w+)` \|", page, re.MULTILINE)
+    assert len(named) > 10
+    missing = []
+    for name in named:
+        module, _, defined = name.rpartition(".")
+        text = (PACKAGE / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+        missing += [] if f"\nclass {defined}" in text else [name]
+    assert not missing
+
+
 def test_truth_stays_out_of_reach():
     others = [path for path in FILES if layer_of(module_name(path)) not in MAY_NAME_TRUTH]
     named = [path for path in others if re.search(r"\bTruth\b", path.read_text("utf-8").replace("no `Truth`", ""))]
@@ -92,6 +103,17 @@ def test_files_and_functions_stay_small():
     assert not large
 
 
+def test_no_two_classes_have_one_name():
+    places = defaultdict(list)
+    for path in FILES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(module_name(path))
+    contract = {(name, layer_of(module)) for name in ("Config", "Method") for module in places[name]}
+    assert contract == {("Config", "methods"), ("Method", "methods")}, "a method file defines these, and nothing else"
+    assert not {name: modules for name, modules in places.items() if len(modules) > 1 and name not in dict(contract)}
+
+
 @pytest.mark.parametrize("name", component_names("nngcd.methods", "Method"))
 def test_a_method_fits_on_two_screens(name):
     assert (PACKAGE / "methods" / f"{name}.py").read_text(encoding="utf-8").count("\n") <= 150
@@ -117,5 +139,5 @@ def test_a_name_imported_from_elsewhere_makes_no_component():
 
 
 def test_an_unknown_component_suggests_a_known_one():
-    with pytest.raises(UserError, match=r"no method 'simgdc'. Did you mean 'simgcd'\? There are: .*kmeans"):
+    with pytest.raises(UserError, match=r"unknown method 'simgdc'. Did you mean 'simgcd'\? Choose from: .*kmeans"):
         find_component("nngcd.methods", "simgdc", "Method")

@@ -1,4 +1,4 @@
-"""Bad input, case by case (docs/bad-input.md): exit code, message, and not a byte of the data changed.
+"""Bad input, case by case (docs/reference/bad-input.md): exit code, message, and not a byte of the data changed.
 
 Every case is generated here and given to `nngcd check`; what stops a check must stop `nngcd fit` with the same code.
 """
@@ -22,8 +22,8 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from nngcd.datasets import open_dataset
-from nngcd.datasets.reading import Config
+from nngcd.data.reading import ReadingSettings
+from nngcd.datasets.opening import open_dataset
 
 
 def pixels(seed: int, size: tuple[int, int] = (24, 20)) -> Image.Image:
@@ -107,7 +107,7 @@ def case(name, *texts, code=0, flags=(), data="", expect=None):
     return add
 
 
-@case("D01 no such folder", "D01: no folder", "Did you mean", code=2, data="dta")
+@case("D01 no such folder", "not found; expected a folder", "Did you mean", code=2, data="dta")
 def _(root):
     folder(root)
 
@@ -117,7 +117,7 @@ def _(root):
     root.mkdir()
 
 
-@case("D02 only RAW files", "found 3 files: 2 .cr2, 1 .txt", "RAW is not read; convert", code=3)
+@case("D02 only RAW files", "found 3 files: 2 .cr2, 1 .txt", "RAW is not supported; convert", code=3)
 def _(root):
     for name in ("1.cr2", "2.cr2", "notes.txt"):
         put(root / "owl" / name, b"II*\0")
@@ -132,7 +132,7 @@ def _(root):
     put(root / "_unlabelled" / "page.jpg", b"<html>404</html>")
 
 
-@case("D03 nothing that can be read", "D03  2 files cannot be read", "Not ready", "no image can be read", code=3)
+@case("D03 nothing that can be read", "D03  2 files cannot be read", "Not ready", "add readable images, then:", code=3)
 def _(root):
     for name in ("a", "b"):
         put(root / "crow" / f"{name}.png", b"")
@@ -152,7 +152,7 @@ def _(root):
         put(root / "crow" / f"{name}.png", b"")
 
 
-@case("D05 no labels", "D05  no labels", "grouping only", "Ready", expect={"n_labelled": 0, "n_unlabelled": 8})
+@case("D05 no labels", "D05  no labels", "only grouped", "Ready", expect={"n_labelled": 0, "n_unlabelled": 8})
 def _(root):
     folder(root, names=())
 
@@ -206,7 +206,7 @@ def _(root):
     folder(root, names=("owl",))
 
 
-@case("D10 few labels", "D10  2 categories of fewer than 5 images: 'crow', 'owl'", "Ready")
+@case("D10 few labels", "D10  2 categories with fewer than 5 images: 'crow', 'owl'", "Ready")
 def _(root):
     folder(root, n_labelled=1)
 
@@ -224,7 +224,7 @@ def _(root):
         put(root / "owl" / f"{name}.png", (root / "owl" / "0.png").read_bytes())
 
 
-@case("D13 one content, two labels", "D13  2 images whose exact content carries two labels", "used as unlabelled",
+@case("D13 one content, two labels", "D13  2 images with an exact copy under another label", "used as unlabelled",
       "Ready", expect={"n_labelled": 9, "n_conflicting_groups": 1})  # fmt: skip
 def _(root):
     folder(root)
@@ -254,14 +254,14 @@ def _(root):
 
 
 @case("D15 labels whose file names lack the folder", "D15  1 of 1 row point", "did you mean 'owl/only.png'?",
-      "Not ready", "when the table's file names are right", code=3, flags=["--labels", "data/labels.csv"])  # fmt: skip
+      "Not ready", "correct the file names in the table", code=3, flags=["--labels", "data/labels.csv"])  # fmt: skip
 def _(root):
     folder(root)
     put(root / "owl" / "only.png", pixels(1))
     (root / "labels.csv").write_text("file_name,label\nonly.png,A\n")
 
 
-@case("D15 a third of few labels is missing", "D15  1 of 3 rows", "2 files are called so, first 'crow/0.png'",
+@case("D15 a third of few labels is missing", "D15  1 of 3 rows", "2 files have this name, first 'crow/0.png'",
       "Not ready", "--allow-bad 0.34", code=3, flags=["--labels", "data/labels.csv"])  # fmt: skip
 def _(root):
     folder(root, n_unlabelled=0)
@@ -277,14 +277,14 @@ def _(root):
 
 
 @case("D16 folder names beside a table", "D16  9 images in folders are not in the table, first 'crow/0.png'",
-      "the names of folders are none", "Ready", flags=["--labels", "data/labels.csv"],
+      "folder names are not labels", "Ready", flags=["--labels", "data/labels.csv"],
       expect={"categories": {"A": 1}})  # fmt: skip
 def _(root):
     folder(root)
     (root / "labels.csv").write_text("file_name,label\nowl/0.png,A\n")
 
 
-@case("D16 images that are not in the table", "D16  2 images in the folder that the table does not list",
+@case("D16 images that are not in the table", "D16  2 images in the folder but not in the table",
       "--rest unlabelled", data="data/labels.csv", expect={"n_images": 12})  # fmt: skip
 def _(root):
     table(root, rows(), n=14)
@@ -323,7 +323,7 @@ def _(root):
 
 
 @case(
-    "D17 a column that stands twice", "D17: column 'label' stands 2 times", "Keep one", code=3, data="data/labels.csv"
+    "D17 a column that stands twice", "D17: column 'label' appears 2 times", "Keep one", code=3, data="data/labels.csv"
 )
 def _(root):
     table(root, rows(header="file_name,label,label").replace("png,", "png,x,"))
@@ -401,7 +401,7 @@ def _(root):
         put(root / "_unlabelled" / name, pixels(1).convert(mode))
 
 
-@case("D24 16 bits", "D24  1 image of 16 bits or more", "scaled image by image", "D24  1 image of one colour only",
+@case("D24 16 bits", "D24  1 image with 16 bits or more", "each scaled from its darkest", "D24  1 image of one colour",
       expect={"n_images": 20})  # fmt: skip
 def _(root):
     folder(root)
@@ -475,7 +475,7 @@ def _(root):
     (root / "eagle").mkdir()
 
 
-@case("D30 deeper folders", "D30  1 labelled images lie deeper than one level", "--label-level 2",
+@case("D30 deeper folders", "D30  1 labelled image deeper than one level", "--label-level 2",
       expect={"categories": {"crow": 5, "owl": 6}})  # fmt: skip
 def _(root):
     folder(root)
@@ -541,7 +541,7 @@ def test_what_check_counts_is_what_a_fit_gets(name, tmp_path, nngcd, monkeypatch
     monkeypatch.chdir(tmp_path)
     next(one for one in CASES if one.name == name).make(tmp_path / "data")
     summary = json.loads(nngcd("check", "data", "--no-times", "--json")[1])
-    split, _ = open_dataset("data", reading=Config())
+    split, _ = open_dataset("data", reading=ReadingSettings())
     assert (len(split), split.n_labelled) == (summary["n_images"], summary["n_labelled"])
     assert (
         dict(zip(split.class_names, np.bincount(split.labels[split.is_labelled]).tolist(), strict=True))
@@ -561,7 +561,7 @@ def test_d13_a_fit_uses_neither_of_two_labels(tmp_path, nngcd):
         "fit", tmp_path / "data", "--method", "kmeans", "--k", 3, "--out", tmp_path / "run", "--image-size", 64
     )
     assert code == 0, err
-    assert "D13: 2 images carry two labels" in words(err)
+    assert "D13: 2 images with an exact copy under another label" in words(err)
     given = pd.read_parquet(tmp_path / "run" / "data" / "manifest.parquet").set_index("file_name")["label_given"]
     assert given[["owl/twin.png", "crow/0.png"]].isna().all()
     assert given.notna().sum() == 9
@@ -583,7 +583,7 @@ def test_d01_a_folder_without_permission(tmp_path, nngcd):
 
 def test_d04_a_file_that_vanishes_is_tried_again_and_then_named(tmp_path, monkeypatch):
     from nngcd.core.errors import DataError
-    from nngcd.datasets import image_files
+    from nngcd.data import image_files
 
     folder(tmp_path)
     monkeypatch.setattr(image_files, "SECONDS_BEFORE_RETRIES", (0.0, 0.0))
@@ -653,7 +653,7 @@ def test_an_array_that_is_misnamed_is_pointed_out(nngcd, tmp_path):
     np.savez(tmp_path / "x2.npz", X=np.random.default_rng(0).normal(size=(9, 4)), z=np.arange(9) % 3)
     code, _, err = nngcd("check", tmp_path / "x2.npz")
     assert code == 0
-    assert "D05: there is no array 'y'" in words(err) and "also found: z" in words(err)
+    assert "D05: array 'y' not found" in words(err) and "found: z" in words(err)
 
 
 def test_what_is_proposed_for_a_wrong_path_is_of_the_kind_that_is_wanted(nngcd, tmp_path, monkeypatch):
@@ -661,7 +661,7 @@ def test_what_is_proposed_for_a_wrong_path_is_of_the_kind_that_is_wanted(nngcd, 
     folder(tmp_path / "data", names=())
     (tmp_path / "lables").mkdir()
     code, _, err = nngcd("fit", "data", "--labels", "labels.csv")
-    assert (code, "D01: no table" in err, "Did you mean" in err) == (2, True, False)
+    assert (code, "not found; expected a table" in words(err), "Did you mean" in err) == (2, True, False)
     (tmp_path / "label.csv").touch()
     assert "Did you mean" in (err := nngcd("fit", "data", "--labels", "labels.csv")[2]) and "label.csv'?" in err
     (tmp_path / "notes.txt").touch()
@@ -674,7 +674,9 @@ def test_nothing_is_written_among_the_images(nngcd, tmp_path):
     folder(data)
     before, run = sorted(data.rglob("*")), tmp_path / "run"
     run.mkdir()
-    (run / "config.yaml").write_text(f"data: {data}\n")
+    (run / "config.yaml").write_text(
+        f"data: {data}\ndataset: null\nmethod: kmeans\npreset: default\neffort: quick\nweights: null\nreading: {{}}\n"
+    )
     for command in (["fit", data, "--out", data / "run"], ["estimate-k", data, "--out", data / "k"],
                     ["check", data, "--out", data / "report"], ["embed", data, "--out", data / "features.npy"],
                     ["predict", run, data, "--out", data / "p.csv"],

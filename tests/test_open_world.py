@@ -52,7 +52,7 @@ def test_every_line_is_true_where_new_categories_look_like_known_ones(nngcd, fol
     lines = out.splitlines()
 
     known = free[free["status"] == "known"]
-    said = next(line for line in lines if "look like one of the 4 known categories" in line)
+    said = next(line for line in lines if "look like one of your 4 known categories" in line)
     expected, low, high = shares(said)
     assert said.split()[0] == str(len(known))
     assert expected == pytest.approx(known["confidence"].mean(), abs=0.006)
@@ -64,9 +64,9 @@ def test_every_line_is_true_where_new_categories_look_like_known_ones(nngcd, fol
     expected, low, high = shares(said)
     assert low <= (new["category"].map(main) == new["truth"]).mean() <= high
 
-    held_back = next(line for line in lines if line.startswith("Of images that do belong"))
+    held_back = next(line for line in lines if line.startswith("Accuracy on images of known categories"))
     split = pd.read_csv(run / "data" / "split.csv")
-    assert f"of {split['held_back'].sum()} labels held back" in held_back
+    assert f"of {split['held_back'].sum()} held-back labels" in held_back
     for line in (line for line in lines if "may hide another category" in line):
         name, n_group = re.match(r"'(\w+)' may hide another category: (\d+) of its", line).groups()
         group = free[(free["category"] == name) & (free["confidence"] < 0.4)]

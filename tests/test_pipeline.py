@@ -10,22 +10,23 @@ import pandas as pd
 import pytest
 import torch
 
-from nngcd import job, pipeline
 from nngcd.backbones.backbone import Adapter
 from nngcd.core.config import read_yaml
 from nngcd.core.errors import ConfigError, DataError, NngcdWarning
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_results
-from nngcd.datasets import open_dataset, open_images
+from nngcd.data.split import Truth
 from nngcd.datasets.arrays import from_arrays
-from nngcd.datasets.split import Truth
-from nngcd.evaluation import evaluate
-from nngcd.job import prepare
+from nngcd.datasets.opening import open_dataset, open_images
 from nngcd.pipeline import discover, fit, fit_job
-from nngcd.prediction import predict
 from nngcd.review.session import Review
-from nngcd.settings import resolve, to_values
+from nngcd.runs import estimation
+from nngcd.runs import preparing as job
+from nngcd.runs.evaluation import evaluate
+from nngcd.runs.prediction import predict
+from nngcd.runs.preparing import prepare
+from nngcd.settings import resolve
 from nngcd.training.model import Model
 
 
@@ -163,7 +164,7 @@ def test_impossible_numbers_of_categories_are_refused_at_once(blob_split, blobs)
 
 
 def test_a_resumed_run_keeps_the_number_it_began_with(blob_split, tmp_path, monkeypatch):
-    settings = blob_settings(k="auto", method="kmeans", loss={}, training={})
+    settings = blob_settings(k="auto", method="kmeans", loss={"split_at_end": False}, training={})
     run = RunFolder.create(tmp_path / "run")
     first = fit(blob_split, settings, run=run)
     assert first.k_estimate.k == first.scores_nk.shape[1] == 6
@@ -171,7 +172,7 @@ def test_a_resumed_run_keeps_the_number_it_began_with(blob_split, tmp_path, monk
     def again(*args, **kwargs):
         raise AssertionError("estimated a second time")
 
-    monkeypatch.setattr(pipeline, "estimated_k", again)
+    monkeypatch.setattr(estimation, "estimated_k", again)
     assert fit(blob_split, settings, run=run).k_estimate == first.k_estimate
     (run.k).write_text("{}")
     with pytest.raises(DataError, match="is damaged"):
@@ -289,9 +290,9 @@ def test_a_method_that_does_not_train_needs_the_centre_view_only(image_folder, t
 def test_a_model_of_features_refuses_images_and_other_features(blob_split, tmp_path, rng):
     run = run_discover(blob_split, None, blob_settings(), tmp_path / "run")
     pictures = from_arrays(rng.integers(0, 255, size=(4, 8, 8, 3)).astype(np.uint8))
-    with pytest.raises(DataError, match="made from features and cannot label images"):
+    with pytest.raises(DataError, match="trained on features and cannot label images"):
         predict(run, pictures)
-    with pytest.raises(DataError, match="takes 16 features, got 5"):
+    with pytest.raises(DataError, match="needs 16 features per image, got 5"):
         predict(run, from_arrays(rng.normal(size=(4, 5))))
     same = predict(run, blob_split)
     unlabelled = ~blob_split.is_labelled
@@ -307,32 +308,6 @@ def test_a_newer_model_format_is_refused(blob_split, tmp_path):
     (run.path / "digests.json").unlink()
     with pytest.raises(DataError, match="newer nngcd"):
         predict(run, blob_split)
-
-
-def test_an_older_run_with_a_setting_that_is_gone_is_resumed_and_loaded(blob_split, tmp_path, stop_after):
-    values = {"training": {"epochs": 2, "batch_size": 48}, "method": "pim", "k": 6}
-    values["loss"] = {"n_hidden": 12, "n_projection": 8, "n_candidates": 2, "search_steps": 2, "n_steps": 2}
-    settings, run = resolve(values), RunFolder.create(tmp_path / "run")
-    with pytest.raises(KeyboardInterrupt):
-        fit(blob_split, settings, run=run, progress=stop_after(1))
-    whole = to_values(settings)
-    older = resolve(whole | {"loss": whole["loss"] | {"temperature": 0.1}})
-    discover(prepare(blob_split, older), None, run, cache=None, progress=Progress())
-    facts = read(run.model / "config.json")
-    facts["loss"]["temperature"] = 0.1
-    (run.path / "digests.json").unlink()
-    (run.model / "config.json").write_text(json.dumps(facts))
-    assert predict(run, blob_split)["category"].nunique() == 6
-
-
-def test_a_model_saved_before_the_final_norm_could_be_trained_is_loaded(blob_split, tmp_path):
-    run = run_discover(blob_split, None, blob_settings(method="kmeans", loss={}), tmp_path / "run")
-    facts = read(run.model / "config.json")
-    del facts["tail_norm"]
-    (run.path / "digests.json").unlink()
-    (run.model / "config.json").write_text(json.dumps(facts | {"format": 2}))
-    model, _ = Model.load(run.model)
-    assert not model.blueprint.tail_norm
 
 
 def test_global_random_state_is_left_alone(blob_split):

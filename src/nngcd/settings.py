@@ -1,4 +1,4 @@
-"""The settings of a run: recipe, effort, file and flags laid over each other, checked, and written as one YAML file."""
+"""The settings of a run: recipe, effort, file and flags merged, checked, and written as one YAML file."""
 
 from __future__ import annotations
 
@@ -10,109 +10,102 @@ from typing import Any, Literal
 import yaml
 
 from nngcd.backbones.engines import USUAL, Engine
-from nngcd.confidence import UNSURE, check_unsure
 from nngcd.core import config
 from nngcd.core.components import find_component
+from nngcd.core.device import choose_workers
 from nngcd.core.errors import ConfigError, did_you_mean
-from nngcd.datasets.holding_back import SHARE
-from nngcd.datasets.reading import Config as ReadingConfig
-from nngcd.training.loop import Config as TrainingConfig
-from nngcd.views import Config as ViewsConfig
+from nngcd.core.ranges import Checked, ShareBelowOne, WholeFromOne
+from nngcd.data.holding_back import SHARE
+from nngcd.data.reading import ReadingSettings
+from nngcd.results.confidence import UNSURE, check_unsure
+from nngcd.training.loop import TrainingSettings
+from nngcd.views.preprocessing import ViewSettings
 
 OWN_BACKBONE = "efficientnet_lite0"
-"""What is used where none is named; its weights come with the package."""
+"""The default backbone; its weights come with the package."""
 OF_THE_MACHINE = ("device", "precision", "engine", "workers")
-"""A run begun on one machine may be finished on another."""
+"""Settings of the machine: a run may be finished on another one."""
 PRESETS = ("default", "official", "paper")
-"""A method need not have all of them; one without any recipe is the same in each."""
+"""A method may lack some of them; one without recipes is the same in each."""
 OF_THE_BACKBONE = ("weights", "image_size")
-"""What a recipe says of these is said of its own backbone: who names another one does not get them."""
-OF_A_RUN = {"method", "preset", "effort", "seed", "backbone", "weights", "tail_blocks", "image_size", "device",
-            "precision", "workers", "views", "training", "loss"}  # fmt: skip
-"""What a run's own config.yaml has all of since the first version, and nothing that a person or a study writes."""
-
+"""Settings of a recipe that apply only to the recipe's own backbone."""
 FIRST_STAGES = {"contrastive_share", "simgcd_share"}
-"""Shares of the epochs for a first stage, which a run that starts where another ended has behind it."""
+"""Shares of the epochs for a first stage, which a run that starts from another one skips."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
-    """Everything that decides a result; `config.yaml` in the run folder is this and nothing else."""
+class Settings(Checked):
+    """Everything that determines a result; `config.yaml` in the run folder holds exactly this."""
 
     data: str = ""
     """Folder, manifest or array file, or the name of a data set."""
     dataset: str | None = None
-    """How to read the data: the name of a file in `nngcd/datasets`; found out from the data when absent."""
+    """How to read the data: the name of a file in `nngcd/datasets`; detected when absent."""
     method: str = "nngcd"
     """The name of a file in `nngcd/methods`."""
     preset: str = "default"
-    """Which recipe the settings start from: default, paper or official."""
+    """The recipe that the settings start from: default, paper or official."""
     effort: Literal["quick", "normal", "full"] = "quick"
-    """How much work: frozen features (minutes on a CPU), last block trained, or the paper's recipe."""
+    """Amount of work: frozen features (minutes on a CPU), last block trained, or the paper's recipe."""
     k: int | str | None = None
-    """Number of categories, known and new together: a number, `auto` (estimated) or `A..B` (estimated within these);
-    when absent, the published number of a benchmark data set, otherwise auto."""
+    """Number of categories, known and new together: a number, `auto` (estimated) or `A..B` (estimated within that
+    range). When absent, the published number for a benchmark data set, otherwise auto."""
     seed: int = 0
-    """Seed of everything random, except the views kept in a bank, which all seeds share."""
+    """Random seed; views kept in a bank do not depend on it, so that all seeds share them."""
     backbone: str = OWN_BACKBONE
     """The name of a file in `nngcd/backbones`, of a pre-training of the paper (`dino`, ...), or of any timm model."""
     weights: str | None = None
-    """Local .safetensors or .pth file with the backbone's weights, or `random` (of a timm model, to try things out);
-    otherwise they come with the backbone."""
+    """Local .safetensors or .pth file with the backbone's weights, or `random` (timm models, for a trial). When absent,
+    the backbone's own weights."""
     init_from: str | None = None
-    """A finished run of the same data and backbone whose trained tail and heads training begins with. What a recipe
-    places anew, for example prototypes at matched centres, is placed on the features of that run."""
-    tail_blocks: int = 1
-    """Blocks (ViT) or stages (CNN) at the end of the backbone that efforts normal and full train."""
+    """A finished run on the same data and backbone; training starts from its trained tail and heads. Parts that the
+    recipe initialises from features, such as prototypes at matched centres, use the features of that run."""
+    tail_blocks: WholeFromOne = 1
+    """Number of blocks (ViT) or stages (CNN) at the end of the backbone that efforts normal and full train."""
     tail_norm: bool = False
-    """Whether they also train the norm layer after the last block (ViT, Swin, ConvNeXt), as DCCL's authors do; other
-    networks have none."""
-    image_size: int | None = None
-    """Side of the square crop in pixels; when absent, the data set's or else the backbone's own."""
-    whitened_features: int | None = None
-    """How many main directions of the features, as they are before training, are kept, whitened within the labelled
-    classes, so that what images of one class differ in counts for less; the features as they are when absent."""
+    """Whether they also train the norm layer after the last block (ViT, Swin, ConvNeXt), as DCCL's authors do."""
+    image_size: WholeFromOne | None = None
+    """Side of the square crop in pixels; when absent, that of the data set or of the backbone."""
+    whitened_features: WholeFromOne | None = None
+    """Number of principal directions of the pre-trained features to keep and to whiten within the labelled classes, so
+    that differences within a class count less. When absent, the features stay as they are."""
     device: str = "auto"
     """auto, cpu, cuda or mps."""
     precision: str = "auto"
     """auto, 32-true, 16-mixed or bf16-mixed."""
     engine: Engine = USUAL
-    """What computes frozen networks: torch, openvino (on a CPU), or auto, which takes OpenVINO where a trial has shown
-    that it gives the same numbers sooner."""
+    """Engine for frozen networks: torch, openvino (on a CPU), or auto, which uses OpenVINO if a trial shows that it
+    gives the same numbers faster."""
     workers: int | None = None
-    """Image-reading processes; when absent, one per core."""
-    hold_back: float = SHARE
-    """Share of the labelled images of each category whose labels are kept from training, to calibrate the confidence
-    and to measure the accuracy on known categories; 0 uses all labels. Benchmarks hold nothing back."""
+    """Processes that read images; when absent, one per core."""
+    hold_back: ShareBelowOne = SHARE
+    """Share of the labelled images of each category whose labels are held back from training, to calibrate the
+    confidence and measure the accuracy on known categories. 0 uses all labels; benchmarks hold nothing back."""
     unsure: float = UNSURE
-    """Share of the held-back images that would be called unsure."""
-    reading: ReadingConfig = field(default_factory=ReadingConfig)
+    """Share of the held-back images to call unsure."""
+    reading: ReadingSettings = field(default_factory=ReadingSettings)
     """How folders and manifests are read."""
-    views: ViewsConfig = field(default_factory=ViewsConfig)
-    """Which views of an image are compared."""
-    training: TrainingConfig = field(default_factory=TrainingConfig)
+    views: ViewSettings = field(default_factory=ViewSettings)
+    """The views of an image that are compared."""
+    training: TrainingSettings = field(default_factory=TrainingSettings)
     """Optimiser and schedule."""
     loss: Any = None
     """The method's own settings: the `Config` in its file."""
 
     def __post_init__(self) -> None:
         self.k_range  # noqa: B018 (raises when k cannot be read)
-        if self.tail_blocks < 1:
-            raise ConfigError("tail_blocks", self.tail_blocks, "must be at least 1")
-        if not 0 <= self.hold_back < 1:
-            raise ConfigError("hold_back", self.hold_back, "must be in [0, 1)")
+        Checked.__post_init__(self)
         check_unsure(self.unsure)
-        if self.whitened_features is not None and self.whitened_features < 1:
-            raise ConfigError("whitened_features", self.whitened_features, "must be at least 1")
+        choose_workers(self.workers)  # refuses a number that cannot be
         if self.views.sizes != (1.0,) and self.effort == "full":
             raise ConfigError(
                 "views.sizes",
                 list(self.views.sizes),
-                "are for --effort quick or normal; leave them out (--set 'views.sizes=[1]')",
+                "several sizes need --effort quick or normal; use one size with --set 'views.sizes=[1]'",
             )
         if self.training.resting_share and (self.effort == "quick" or self.views.n_kept is None):
             reason = (
-                "is for a trained block and kept views: --effort normal, --views-per-image N; or leave it out "
+                "needs a trained block and kept views: --effort normal --views-per-image N. Or turn it off "
                 "(--set training.resting_share=0)"
             )
             raise ConfigError("training.resting_share", self.training.resting_share, reason)
@@ -129,7 +122,7 @@ class Settings:
         if first < 1:
             raise ConfigError("k", self.k, "must be at least 1")
         if first > last:
-            raise ConfigError("k", self.k, "the first number must be the smaller")
+            raise ConfigError("k", self.k, "the first number must not be larger than the second")
         return first, last
 
 
@@ -139,7 +132,8 @@ def resolve(values: config.Values) -> Settings:
     Raises:
         ConfigError: an unknown name or an impossible value.
     """
-    chosen = {"method": "nngcd", "preset": "default", "effort": "quick"} | _upgraded(values)
+    config.check_text(values, ("method", "preset", "effort", "data", "dataset"))
+    chosen = {"method": "nngcd", "preset": "default", "effort": "quick"} | values
     method_config = find_component("nngcd.methods", chosen["method"], "Method").Config
     recipe, in_effort = _recipe(chosen["method"], chosen["preset"], chosen.get("dataset") or chosen.get("data", ""))
     names = {f.name for f in dataclasses.fields(method_config)}
@@ -149,11 +143,8 @@ def resolve(values: config.Values) -> Settings:
     preset = config.merge(recipe, effort, special, started)
     if "backbone" in chosen:
         preset = {name: value for name, value in preset.items() if name not in OF_THE_BACKBONE}
-    # The settings of a whole run are what they were, also when a newer version recommends something else.
-    is_whole = values.keys() >= OF_A_RUN
-    merged = config.merge(chosen) if is_whole else config.merge(preset, chosen)
-    given = _group(merged.pop("loss", None))
-    loss = config.build(method_config, config.of_today(method_config, given) if is_whole else given, group="loss")
+    merged = config.merge(preset, chosen)
+    loss = config.build(method_config, _group(merged.pop("loss", None)), group="loss")
     return dataclasses.replace(config.build(Settings, merged), loss=loss)
 
 
@@ -172,21 +163,6 @@ def to_values(settings: Settings) -> config.Values:
 def flat_settings(settings: Settings) -> config.Values:
     """Return what decides a result by full name, such as `loss.entropy_weight`; what only says where it runs is not."""
     return {name: value for name, value in config.flatten(to_values(settings)).items() if name not in OF_THE_MACHINE}
-
-
-def _upgraded(values: config.Values) -> config.Values:
-    """Return settings that an older version wrote under the names of today, so that its runs can be resumed."""
-    views = values.get("views")
-    if not isinstance(views, dict):
-        return values
-    # A mean of all views at the end (averaged) was tried, and gained nothing: old runs have it, new ones cannot.
-    gone = ("n_random", "averaged") if values.keys() >= OF_A_RUN else ("n_random",)
-    others = {name: value for name, value in views.items() if name not in gone}
-    if "n_random" not in views:
-        return values | {"views": others}
-    # Then, only effort quick kept views.
-    kept = views["n_random"] if values.get("effort", "quick") == "quick" else "online"
-    return values | {"views": {"per_image": kept} | others}
 
 
 def _suited(special: config.Values, chosen: config.Values) -> config.Values:
@@ -230,7 +206,7 @@ def _group(values: object) -> config.Values:
     if values is None:
         return {}
     if not isinstance(values, dict):
-        raise ConfigError("loss", values, "is a group of settings, for example loss.entropy_weight=2")
+        raise ConfigError("loss", values, "must be a group of settings, for example loss.entropy_weight=2")
     return values
 
 
@@ -242,7 +218,7 @@ def _recipe(method: str, preset: str, dataset: str) -> tuple[config.Values, conf
     folder, presets = resources.files("nngcd") / "recipes" / method, presets_of(method)
     if preset not in presets:
         hint = did_you_mean(preset, presets)
-        raise ConfigError("preset", preset, f"{method} has no such preset.{hint} There are: {', '.join(presets)}")
+        raise ConfigError("preset", preset, f"unknown preset of {method}.{hint} Choose from: {', '.join(presets)}")
     if not folder.is_dir():
         return {}, {}
     values: config.Values = yaml.safe_load((folder / f"{preset}.yaml").read_text(encoding="utf-8")) or {}
@@ -255,7 +231,7 @@ def _effort(effort: str, loss_names: set[str]) -> config.Values:
     efforts = yaml.safe_load((resources.files("nngcd") / "recipes" / "efforts.yaml").read_text(encoding="utf-8"))
     if effort not in efforts:
         hint = did_you_mean(effort, efforts)
-        raise ConfigError("effort", effort, f"no such effort.{hint} There are: {', '.join(efforts)}")
+        raise ConfigError("effort", effort, f"unknown effort.{hint} Choose from: {', '.join(efforts)}")
     values = config.merge(efforts[effort])
     loss = {name: value for name, value in values.pop("loss", {}).items() if name in loss_names}
     return values | {"loss": loss}

@@ -44,8 +44,8 @@ def test_it_is_what_timms_block_computes(name, options):
 @pytest.mark.parametrize(
     ("name", "options", "reason"),
     [
-        ("resnet10t", {}, "ResNet is no ViT"),
-        ("eva02_tiny_patch14_224", {**SMALL, "img_size": 42}, "Eva is no ViT"),
+        ("resnet10t", {}, "ResNet is not a ViT"),
+        ("eva02_tiny_patch14_224", {**SMALL, "img_size": 42}, "Eva is not a ViT"),
         (VIT, {**SMALL, "class_token": False, "global_pool": "avg"}, "no class token"),
         (VIT, {**SMALL, "attn_layer": "diff", "embed_dim": 48}, "not timm's plain attention"),
     ],

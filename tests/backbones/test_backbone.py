@@ -10,7 +10,7 @@ from nngcd.backbones import load_backbone
 from nngcd.backbones.backbone import Adapter, Backbone, frozen, small_batches
 from nngcd.backbones.timm_models import split_timm
 from nngcd.core.errors import UserError
-from nngcd.views import Preprocessing
+from nngcd.views.preprocessing import Preprocessing
 
 
 def small_network():

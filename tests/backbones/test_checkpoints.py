@@ -225,7 +225,7 @@ def test_patches_of_another_size_are_refused_not_resampled(tmp_path):
     # As many positions as the model has, so that only the patches differ.
     content = mocov3(small("vit_base_patch8_224.dino", img_size=16).state_dict())
     message = refusal(content, small(), tmp_path / "a.pth")
-    assert "1 of 30 tensors do not fit. patch_embed.proj.weight: expected 24x3x16x16, found 24x3x8x8." in message
+    assert "1 of 30 tensors do not match. patch_embed.proj.weight: expected 24x3x16x16, found 24x3x8x8." in message
     content = dinov2_released(small("vit_base_patch14_dinov2.lvd142m", img_size=56, init_values=None).state_dict())
     message = refusal(content, small(), tmp_path / "b.pth")
     assert "pos_embed: expected 1x5x24, found 1x17x24; patch_embed.proj.weight: expected 24x3x16x16" in message
@@ -234,7 +234,7 @@ def test_patches_of_another_size_are_refused_not_resampled(tmp_path):
 @pytest.mark.parametrize("form", VIT_FORMS)
 def test_a_missing_block_is_named(form, tmp_path):
     message = refusal(form(small(depth=1).state_dict()), small(), tmp_path / "a.pth")
-    assert "12 of 30 tensors do not fit" in message
+    assert "12 of 30 tensors do not match" in message
     assert "blocks.1.norm1.weight: expected 24, found nothing; blocks.1.norm1.bias: expected 24" in message
 
 
@@ -295,5 +295,5 @@ def test_code_in_a_checkpoint_is_refused_and_not_run(place, tmp_path):
         content["args"] = trap
     else:
         content["optimizer"]["param_groups"][0]["lr"] = trap
-    assert "may run code when loaded" in refusal(content, small(), tmp_path / "a.pth")
+    assert "could run code" in refusal(content, small(), tmp_path / "a.pth")
     assert not (tmp_path / "code-was-run").exists()

@@ -63,7 +63,7 @@ def test_auto_takes_what_a_trial_found_to_be_faster(small, monkeypatch):
         monkeypatch.setattr(engines, "_shared_trial", lambda _, speed=speed: Trial(difference=1e-7, speed=speed))
         choose_engine("auto", small, n_images=FEWEST_IMAGES)
         assert small.trunk.engine == engine
-        assert "times the speed of torch" in small.trunk.engine_reason
+        assert "times as fast as torch" in small.trunk.engine_reason
     choose_engine("openvino", small, n_images=1)
     assert small.trunk.engine == "openvino"
     choose_engine("torch", small, n_images=FEWEST_IMAGES)

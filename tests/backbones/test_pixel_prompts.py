@@ -11,7 +11,7 @@ from nngcd.backbones.backbone import Backbone, frozen
 from nngcd.backbones.pixel_prompts import PixelPrompt, patch_size, prompt_of, prompts_per_pixel, with_pixel_prompts
 from nngcd.core.seeds import torch_generator
 from nngcd.training.extraction import run_tail, run_trunk
-from nngcd.views import Preprocessing
+from nngcd.views.preprocessing import Preprocessing
 
 
 @pytest.fixture

@@ -123,6 +123,6 @@ def test_the_help_lists_them():
 
 
 def test_the_docs_have_a_row_for_each():
-    text = (Path(__file__).parents[2] / "docs" / "pretrainings.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "guides" / "pretrainings.md").read_text()
     for name, known in PRE_TRAININGS.items():
         assert f"| `{name}` | {known.training} | `{known.timm_name}` | {known.weights} | {known.licence} |" in text

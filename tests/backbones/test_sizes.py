@@ -12,7 +12,7 @@ from nngcd.backbones.backbone import Backbone, frozen
 from nngcd.backbones.sizes import cells_of_sizes, mean_look, with_sizes
 from nngcd.core.errors import ConfigError
 from nngcd.training.bank import LookBank, MapLookBank, MemoryBank
-from nngcd.views import Preprocessing
+from nngcd.views.preprocessing import Preprocessing
 
 
 class Sides(nn.Module):
@@ -74,7 +74,7 @@ def test_sizes_count_in_the_name_of_what_is_cached():
 
 
 def test_a_network_of_one_size_is_refused():
-    with pytest.raises(ConfigError, match=r"tiny takes images of 8 pixels only.*views.sizes=\[1\]"):
+    with pytest.raises(ConfigError, match=r"tiny accepts only images of 8 pixels.*views.sizes=\[1\]"):
         with_sizes(backbone(OneSize(), 3), (1.0, 1.5))
 
 
@@ -201,7 +201,7 @@ class Permuted(nn.Module):
 
 def test_sizes_that_are_the_same_in_pixels_are_refused():
     backbone = load_backbone("efficientnet_lite0", weights=None, tail_blocks=1, image_size=32)
-    with pytest.raises(ConfigError, match="32, 32: twice the same"):
+    with pytest.raises(ConfigError, match="32, 32, two of which are equal"):
         with_sizes(backbone, (1.0, 1.01))
 
 

@@ -83,7 +83,7 @@ def test_the_same_generator_gives_the_same_prompts_and_the_global_state_is_left_
 
 @pytest.mark.parametrize("name", ["resnet18", "test_vit2", "deit_tiny_distilled_patch16_224"])
 def test_other_networks_are_refused_with_a_way_out(name):
-    with pytest.raises(UserError, match=f"'{name}' is none. Use --backbone dino, or, to try it out, --backbone test"):
+    with pytest.raises(UserError, match=f"'{name}' is not one. Use --backbone dino or, for a trial, --backbone test"):
         prompted(load_backbone(name, pretrained=False))
 
 

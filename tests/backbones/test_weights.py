@@ -74,7 +74,7 @@ class RunsCode:
 def test_a_pickle_that_needs_code_is_refused_and_not_run(is_zip, tmp_path, capsys):
     file = tmp_path / "model.pt"
     torch.save({"a": torch.ones(1), "b": RunsCode()}, file, _use_new_zipfile_serialization=is_zip)
-    with pytest.raises(DataError, match="may run code when loaded"):
+    with pytest.raises(DataError, match="could run code"):
         read_state(file)
     assert "code was run" not in capsys.readouterr().out
 
@@ -90,7 +90,7 @@ def test_damaged_files_are_refused(suffix, content, tmp_path):
 
 def test_a_file_without_tensors_is_refused(tmp_path):
     torch.save({"epoch": 3}, tmp_path / "a.pth")
-    with pytest.raises(DataError, match="no tensors"):
+    with pytest.raises(DataError, match="no named tensors"):
         read_state(tmp_path / "a.pth")
     torch.save(torch.ones(3), tmp_path / "b.pth")
     with pytest.raises(DataError, match="holds a Tensor"):
@@ -98,7 +98,7 @@ def test_a_file_without_tensors_is_refused(tmp_path):
 
 
 def test_missing_and_foreign_files_are_refused(tmp_path):
-    with pytest.raises(ResourceError, match=r"no weights file .*a\.pth"):
+    with pytest.raises(ResourceError, match=r"weights file .*a\.pth not found"):
         read_state(tmp_path / "a.pth")
     (tmp_path / "a.zip").write_bytes(b"x")
     with pytest.raises(DataError, match=r"expected \.safetensors"):

@@ -43,7 +43,7 @@ def test_clear_deletes_what_is_kept_and_nothing_else(nngcd):
 
 def test_another_cache_must_be_a_folder(nngcd, tmp_path):
     code, _, error = nngcd("cache", "clear", "--cache", tmp_path / "absent")
-    assert code == 2 and "is no folder" in error
+    assert code == 2 and "is not a folder" in error
 
 
 def test_several_processes_keep_views_beside_their_runs(tmp_path, monkeypatch):

@@ -91,7 +91,7 @@ def test_a_path_with_the_name_beside_it_still_works_and_the_draw_is_in_the_proto
     names = ["kitten" if name == "cat" else name for name in miniatures.CIFAR10_NAMES]
     miniatures.write_python2_pickle(batches / "batches.meta", {"label_names": names})
     code, _, err = nngcd("evaluate", "run", "--split", "test", "-q")
-    assert (code, "the run has a class 'cat', the test images do not" in words(err)) == (3, True)
+    assert (code, "the run has a class 'cat' that the test images lack" in words(err)) == (3, True)
     (batches / "test_batch").unlink()
     code, _, err = nngcd("evaluate", "run", "--split", "test", "-q")
     assert (code, "no test images of CIFAR-10" in words(err), "test_batch" in err) == (3, True, True)
@@ -134,13 +134,13 @@ def test_a_whole_copy_is_right_and_absent_test_images_are_no_fault(nngcd, cifar,
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["data", "add", "cubb", "."], 2, "no benchmark 'cubb'. Did you mean 'cub'?"),
-        (["data", "verify", "cubb"], 2, "no benchmark 'cubb'. Did you mean 'cub'?"),
+        (["data", "add", "cubb", "."], 2, "unknown benchmark 'cubb'. Did you mean 'cub'?"),
+        (["data", "verify", "cubb"], 2, "unknown benchmark 'cubb'. Did you mean 'cub'?"),
         (["fit", "cubb"], 2, "Did you mean 'cub'?"),
         (["data", "add", "digits", "."], 2, "comes with nngcd"),
         (["data", "add", "cub", "nowhere"], 2, "no CUB-200-2011 in 'nowhere', which is not a folder"),
         (["data", "add", "cub", "file.txt"], 2, "no CUB-200-2011 in 'file.txt', which is not a folder"),
-        (["data", "add", "cub", "."], 3, "which holds something else. Expected images.txt"),
+        (["data", "add", "cub", "."], 3, "which has other files. Expected images.txt"),
         (["data", "verify", "cub"], 3, "nngcd data verify cub ROOT"),
         (["fit", "cub"], 3, "nngcd data add cub ROOT"),
         (["fit", "digits", "--set", "reading.draw=random"], 2, "'pooled' or 'stratified'"),

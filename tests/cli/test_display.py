@@ -68,7 +68,7 @@ def test_a_bug_is_shown_as_plain_text(nngcd, monkeypatch):
     def broken(*_, **__):
         raise KeyError(CLEAR_SCREEN + r"\[x")
 
-    monkeypatch.setattr("nngcd.datasets.checking.check_data", broken)
+    monkeypatch.setattr("nngcd.checking.check.check_data", broken)
     code, _, err = nngcd("check", ".", "--out", "/nowhere")
     assert code == 1
     assert "This is a bug in nngcd" in err

@@ -15,5 +15,5 @@ def test_a_stage_that_stands_still_is_told_of_once(monkeypatch, capsys):
         time.sleep(0.4)
         watched.finish()
     err = capsys.readouterr().err
-    assert err.count("nothing has moved") == 1
+    assert err.count("no progress for") == 1
     assert "another of the 2 processes" in err

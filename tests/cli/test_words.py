@@ -7,7 +7,8 @@ from nngcd.cli.words import by_name_words, found_words, held_back_words, k_words
 SUMMARY = {
     "n_unlabelled": 2, "n_unlabelled_known": 0, "n_unlabelled_new": 1, "n_categories_used": 2, "k": 2,
     "n_known_categories": 1, "n_new_categories": 1, "largest_new": "new-001",
-    "largest_new_size": 1, "n_unsure": 1, "n_unreadable": 1, "largest_share": 0.5, "method": "nngcd", "n_labelled": 8,
+    "largest_new_size": 1, "n_unchecked_categories": 0,
+    "n_unsure": 1, "n_unreadable": 1, "largest_share": 0.5, "method": "nngcd", "n_labelled": 8,
 }  # fmt: skip
 
 
@@ -17,7 +18,7 @@ def test_one_of_a_thing_is_not_called_several():
         "       0  look like your known category",
         "       1  fall into 1 new category (largest: new-001, 1 image, unsure ones included)",
         "       1  unsure (50%; change with --unsure)",
-        "  1 file could not be used; problems.csv says why",
+        "  1 file could not be used; see problems.csv",
     ]
     assert found_words(SUMMARY | {"n_unlabelled": 1})[0].startswith("1 unlabelled image was sorted")
     assert "unsure" not in "".join(found_words(SUMMARY | {"n_unsure": 0}))
@@ -38,7 +39,7 @@ def test_the_accuracy_on_held_back_labels_has_its_interval_not_a_half_width():
     """6 of 6 is 61 to 100 %; 100 ± 19.5 would promise more than 80."""
     facts = {"n": 6, "n_right": 6, "accuracy": 100.0, "low": 60.97, "high": 100.0}
     line = held_back_words(SUMMARY | {"held_back": facts})[0]
-    assert line.endswith("(6 of 6 labels held back; 95 % interval 61.0 to 100.0).")
+    assert line.endswith("(6 of 6 held-back labels; 95 % interval 61.0 to 100.0).")
 
 
 def test_an_interval_of_one_number_is_not_shown():
@@ -64,11 +65,8 @@ def test_scores_by_name_are_told_in_sentences():
     scores = {"by_name": {"all": 60.0, "old": 70.0, "new": None}, "called_known": called, "called_new": new}
     lines = by_name_words(scores)
     assert lines[0].startswith("By name: 60.0 % of the images are right (known categories 70.0 %).")
-    assert lines[1].startswith(
-        "Called known: 45.0 % of the images; 33.5 % truly are known. Of those called known, 70.0 %"
-    )
-    assert "Of those that are new, 80.0 % are called so (recall)." in lines[2]
-    assert by_name_words({}) == []  # a run of an older version
+    assert lines[1].startswith("Called known: 45.0 % of the images; 33.5 % truly are known. Precision 70.0 %.")
+    assert lines[2].endswith("66.5 % truly are new. Recall 80.0 %.")
 
 
 def test_whether_edits_count_is_said_only_where_there_are_any():

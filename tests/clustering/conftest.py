@@ -15,7 +15,7 @@ def in_threads():
     def run_all(fit, n_shards, *arrays):
         parts = list(zip(*(np.array_split(array, n_shards) for array in arrays), strict=True))
         slots, results = [None] * n_shards, [None] * n_shards
-        barrier = threading.Barrier(n_shards, timeout=60)
+        barrier = threading.Barrier(n_shards, timeout=600)
 
         def run(rank):
             def all_reduce(own):

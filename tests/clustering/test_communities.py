@@ -64,12 +64,14 @@ def test_links_are_those_of_a_slow_reference_whatever_the_order_of_the_images():
     assert {(int(order[i]), int(order[j])): weight for (i, j), weight in moved.items()} == slow
 
 
+@pytest.mark.needs("infomap")
 def cliques(*groups, bridges=()):
     pairs = [(i, j) for group in groups for i in group for j in group if i != j] + list(bridges)
     source_l, target_l = np.array(pairs).T
     return Links(source_l, target_l, np.ones(len(pairs)))
 
 
+@pytest.mark.needs("infomap")
 def test_cliques_are_communities_also_with_a_bridge_and_small_ones_and_images_alone_are_none():
     links = cliques(range(1, 7), range(7, 12), range(12, 16), bridges=[(1, 7), (7, 1)])
     found = link_communities(links, 17, min_size=5)
@@ -81,6 +83,7 @@ def test_cliques_are_communities_also_with_a_bridge_and_small_ones_and_images_al
     assert link_communities(links, 17, min_size=4).max() == 2
 
 
+@pytest.mark.needs("infomap")
 def test_without_links_there_is_no_community():
     nothing = np.zeros(0, dtype=np.int64)
     assert link_communities(Links(nothing, nothing, nothing.astype(float)), 3).tolist() == [-1, -1, -1]
@@ -88,6 +91,7 @@ def test_without_links_there_is_no_community():
     assert communities(on_circle(0, 90, 180, 270), torch.zeros(4, dtype=torch.int64)).tolist() == [-1] * 4
 
 
+@pytest.mark.needs("infomap")
 def test_blobs_are_found_silently_and_alike_with_any_seed_without_a_file(blobs, capfd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     features, labels, classes = blobs
@@ -101,6 +105,7 @@ def test_blobs_are_found_silently_and_alike_with_any_seed_without_a_file(blobs, 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.needs("infomap")
 def test_a_shared_label_makes_one_community_of_two_and_different_ones_do_not():
     """Two groups of 8 images with cosine 0.2: each image has its 7 likes and 3 of the others as neighbours."""
     group_nd = torch.tensor([[1.0, 0.0]] * 8 + [[0.2, 0.96**0.5]] * 8)

@@ -10,7 +10,16 @@ from sklearn.cluster import KMeans as ScikitLearnKMeans
 
 import nngcd.clustering.lloyd as lloyd_module
 from nngcd.clustering.kmeans import KMeans
-from nngcd.clustering.lloyd import NO_CLUSTER, Nearest, cluster_sums, farthest, gains, lloyd, means, nearest_clusters
+from nngcd.clustering.lloyd import (
+    NO_CLUSTER,
+    NearestCentres,
+    cluster_sums,
+    farthest,
+    gains,
+    lloyd,
+    means,
+    nearest_clusters,
+)
 from nngcd.clustering.points import ONE_PROCESS, as_rows, prepare
 from nngcd.clustering.seeding import add_centres
 from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
@@ -271,7 +280,7 @@ def test_shards_agree_on_where_an_empty_cluster_goes(in_threads):
         ({"n_clusters": 2, "init": np.zeros((3, 4))}, r"\(3, 4\): must be \(2, 4\)"),
         (
             {"n_clusters": 2, "init": np.diag([1, np.nan, 1, 1])[:2]},
-            "init.*: centre 1 holds NaN or infinite values; mend it",
+            "init.*: centre 1 has NaN or infinite values; correct it",
         ),
     ],
 )
@@ -290,7 +299,7 @@ def test_rows_that_cannot_be_clustered_are_refused(rows):
     ("rows", "message"),
     [
         (np.array([["a", "b"], ["c", "d"]]), "Convert your data to numeric values"),
-        (np.array([[1, None], [3, 4]]), "the features hold NaN or infinite values"),
+        (np.array([[1, None], [3, 4]]), "the features have NaN or infinite values"),
         ([["a", "b"], ["c", "d"]], "Convert your data to numeric values"),
         (None, "Expected 2D array, got scalar array"),
         (np.ones((3, 2), dtype=complex), "these features cannot be used: Complex data not supported"),
@@ -310,8 +319,8 @@ def test_numbers_as_objects_are_taken():
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (np.diag([1, np.nan]), "the features hold NaN or infinite values"),
-        (np.diag([np.inf, 1]), "the features hold NaN or infinite values"),
+        (np.diag([1, np.nan]), "the features have NaN or infinite values"),
+        (np.diag([np.inf, 1]), "the features have NaN or infinite values"),
     ],
 )
 def test_rows_without_a_nearest_centre_are_refused(rows, message):
@@ -358,7 +367,7 @@ def test_comparing_only_with_centres_that_moved_changes_no_assignment(n_moved):
 def nowhere(points, centres_rkd):
     """What is known before the first comparison: nothing."""
     cluster_rn = torch.full((len(centres_rkd), len(points.x_nd)), NO_CLUSTER)
-    return Nearest(torch.full_like(centres_rkd, torch.nan), cluster_rn, torch.zeros(cluster_rn.shape))
+    return NearestCentres(torch.full_like(centres_rkd, torch.nan), cluster_rn, torch.zeros(cluster_rn.shape))
 
 
 def test_once_few_centres_move_few_products_are_made(monkeypatch):
@@ -377,7 +386,7 @@ def test_once_few_centres_move_few_products_are_made(monkeypatch):
 @pytest.mark.parametrize("scale", [1e20, 1e-25])
 def test_features_that_cannot_be_squared_are_refused(scale):
     points, _ = make_blobs(0)
-    with pytest.raises(DataError, match="about their mean cannot be squared; scale them"):
+    with pytest.raises(DataError, match="about their mean overflow when squared; rescale them"):
         KMeans(3).fit(points * np.float32(scale))
     assert len(np.unique(KMeans(3).fit(points.astype(np.float64) * scale).labels_)) == 3
 
@@ -406,7 +415,7 @@ def test_a_start_that_is_neither_name_nor_centres_is_told_as_such(init):
 
 
 def test_centres_that_cannot_be_read_say_why():
-    with pytest.raises(ConfigError, match=r"centres of shape \(2, 3\); masked features cannot be used"):
+    with pytest.raises(ConfigError, match=r"centres of shape \(2, 3\); features must not be masked"):
         KMeans(2, init=np.ma.masked_less(np.eye(2, 3), 1)).fit(torch.eye(3))
 
 

@@ -10,11 +10,11 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
 from nngcd.clustering import snc
-from nngcd.clustering.estimate_k import estimate_k
 from nngcd.clustering.kmeans import KMeans
 from nngcd.clustering.points import as_labels, as_rows
 from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
 from nngcd.core.errors import ConfigError, DataError
+from nngcd.counting.estimate_k import estimate_k
 
 TRUTH = np.repeat(np.arange(4), 15)
 LABELS = np.where(np.arange(60) % 3 == 0, TRUTH, -1)
@@ -37,7 +37,7 @@ USES_OF_DIRECTIONS = [
 @pytest.mark.parametrize(("dtype", "scale"), [("f4", 1e20), ("f4", 1e-14), ("f4", 1e-30), ("f8", 1e200), ("f8", 1e-14)])
 def test_features_whose_directions_cannot_be_told_are_refused(use, dtype, scale):
     x = blobs(dtype) * np.dtype(dtype).type(scale)
-    with pytest.raises(DataError, match=r"features from .* to .* in row 0 cannot be squared; scale them"):
+    with pytest.raises(DataError, match=r"features from .* to .* in row 0 overflow when squared; rescale them"):
         use(x)
 
 
@@ -47,10 +47,10 @@ def test_one_row_too_many_is_named_and_a_row_of_zeros_is_none(use):
     x[7] = 0
     use(x)
     x[7] = 1e-14
-    with pytest.raises(DataError, match=r"features from 1e-14 to 1e-14 in row 7 cannot be squared; scale them"):
+    with pytest.raises(DataError, match=r"features from 1e-14 to 1e-14 in row 7 overflow when squared; rescale them"):
         use(x)
     x[7] = np.inf
-    with pytest.raises(DataError, match="the features hold NaN or infinite values"):
+    with pytest.raises(DataError, match="the features have NaN or infinite values"):
         use(x)
 
 
@@ -64,7 +64,7 @@ def test_at_any_scale_that_is_taken_the_blobs_are_found(dtype, scale):
 def test_rows_whose_sum_cannot_be_squared_are_refused():
     x, labels = np.full((100, 1), 1e153), np.full(100, -1)
     assert snc.partitions(x[:5], labels[:5])[0].tolist() == [0] * 5
-    with pytest.raises(DataError, match=r"features from 1e\+153 to 1e\+153 cannot be squared; scale them"):
+    with pytest.raises(DataError, match=r"features from 1e\+153 to 1e\+153 overflow when squared; rescale them"):
         snc.partitions(x, labels)
 
 
@@ -87,7 +87,7 @@ def test_a_dataframe_of_words_is_refused():
 
 
 def test_what_is_sparse_is_refused():
-    with pytest.raises(DataError, match=r"sparse features cannot be used; give what \.to_dense\(\) returns"):
+    with pytest.raises(DataError, match=r"sparse features cannot be used; give features\.to_dense\(\)"):
         KMeans(2).fit(torch.eye(4).to_sparse())
     with pytest.raises(TypeError, match=r"Sparse data was passed for features.*Use '\.toarray\(\)'"):
         KMeans(2).fit(csr_array(np.eye(4)))
@@ -158,9 +158,9 @@ def test_a_range_may_be_an_array():
 @pytest.mark.parametrize("block_size", [1, 4096])
 def test_rows_too_large_for_the_centres_are_refused(rows, ends, block_size):
     fitted = KMeans(4, block_size=block_size).fit(blobs())
-    with pytest.raises(DataError, match=f"features from {ends} cannot be squared; scale them"):
+    with pytest.raises(DataError, match=f"features from {ends} overflow when squared; rescale them"):
         fitted.predict(rows)
-    with pytest.raises(DataError, match="the features hold NaN or infinite values"):
+    with pytest.raises(DataError, match="the features have NaN or infinite values"):
         fitted.predict(np.where(np.eye(2, 8) == 1, np.nan, rows))
 
 
@@ -173,9 +173,9 @@ def test_rows_are_compared_in_the_type_of_the_centres():
 
 def test_what_is_masked_is_refused_unless_nothing_is():
     x = blobs()
-    with pytest.raises(DataError, match="masked features cannot be used; leave those rows out or fill them"):
+    with pytest.raises(DataError, match="features must not be masked; fill the values or remove those rows"):
         KMeans(4).fit(np.ma.masked_array(x, mask=x > x.mean()))
-    with pytest.raises(DataError, match="masked labels cannot be used"):
+    with pytest.raises(DataError, match="labels must not be masked"):
         as_labels(np.ma.masked_array(LABELS, mask=LABELS < 0), len(LABELS))
     assert torch.equal(KMeans(4).fit(np.ma.masked_array(x)).labels_, KMeans(4).fit(x).labels_)
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from nngcd.clustering.snmf import indicator_matrix, kernel_kmeans, refine_snmf, solve_snmf
-from nngcd.clustering.theory import kmeans_objective
 from nngcd.core.errors import ConfigError, DataError
+from nngcd.research.theory import kmeans_objective
 
 SOLVERS = ("multiplicative", "projected-gradient")
 
@@ -78,7 +78,7 @@ def test_what_cannot_be_is_refused():
         solve_snmf(random_matrix(3, 2), 2, generator=seeded())
     with pytest.raises(DataError, match="symmetric"):
         kernel_kmeans(random_matrix(3, 3), 2, generator=seeded())
-    with pytest.raises(DataError, match=r"must not be negative, its least entry is -0\.5"):
+    with pytest.raises(DataError, match=r"must not be negative; its smallest entry is -0\.5"):
         refine_snmf(torch.eye(2), torch.tensor([[1.0], [-0.5]]))
     with pytest.raises(ConfigError, match="rank"):
         solve_snmf(torch.eye(3), 0, generator=seeded())
@@ -96,8 +96,8 @@ def test_what_cannot_be_is_refused():
             torch.tensor([[1.0, 2.0], [3.5, 1.0]]),
             "must be a symmetric matrix, but differs from its transpose by up to 1.5",
         ),
-        (torch.diag(torch.tensor([1.0, torch.nan])), "holds NaN or infinite values"),
-        (torch.diag(torch.tensor([1.0, torch.inf])), "holds NaN or infinite values"),
+        (torch.diag(torch.tensor([1.0, torch.nan])), "has NaN or infinite values"),
+        (torch.diag(torch.tensor([1.0, torch.inf])), "has NaN or infinite values"),
         (torch.eye(2, dtype=torch.complex64), "must hold real numbers, got complex64"),
     ],
 )
@@ -148,9 +148,9 @@ def test_settings_that_are_no_whole_numbers_are_refused(setting):
 @pytest.mark.parametrize(("dtype", "scale"), [("double", 1e200), ("double", 1e-200), ("float", 1e20), ("float", 1e-25)])
 def test_an_affinity_that_cannot_be_squared_is_refused(solver, dtype, scale):
     affinity_nn = (torch.eye(6).double() * scale + scale).to(getattr(torch, dtype))
-    with pytest.raises(DataError, match=r"affinity from .* to .* cannot be squared; scale it"):
+    with pytest.raises(DataError, match=r"affinity from .* to .* overflows when squared; rescale it"):
         solve_snmf(affinity_nn, 2, solver=solver, generator=seeded())
-    with pytest.raises(DataError, match=r"affinity from .* to .* cannot be squared; scale it"):
+    with pytest.raises(DataError, match=r"affinity from .* to .* overflows when squared; rescale it"):
         refine_snmf(affinity_nn, torch.ones(6, 2), solver=solver)
     # Kernel k-means squares only the roots of the eigenvalues, in float64.
     assert len(kernel_kmeans(affinity_nn, 2, generator=seeded()).labels_n.unique()) == 2
@@ -170,14 +170,14 @@ def test_half_precision_is_computed_as_float32(solver, dtype):
 @pytest.mark.parametrize(
     ("start_nk", "message"),
     [
-        (torch.full((3, 2), torch.nan), "the start holds NaN or infinite values; mend them"),
-        (torch.full((3, 2), torch.inf), "the start holds NaN or infinite values; mend them"),
+        (torch.full((3, 2), torch.nan), "the start has NaN or infinite values; correct them"),
+        (torch.full((3, 2), torch.inf), "the start has NaN or infinite values; correct them"),
         (torch.ones(2, 3), r"the start must have shape \(3, columns of H\), .* got \(2, 3\)"),
         (torch.ones(1, 2), r"the start must have shape \(3, columns of H\), .* got \(1, 2\)"),
         (torch.ones(3), r"the start must have shape \(3, columns of H\), .* got \(3,\)"),
         (torch.ones(3, 2, dtype=torch.complex64), "start must hold real numbers, got complex64"),
-        (torch.full((3, 2), 1e15), r"affinity up to 1 and start up to 1e\+15 cannot be squared; scale them"),
-        (torch.full((3, 2), 1e300, dtype=torch.float64), "cannot be squared; scale them"),
+        (torch.full((3, 2), 1e15), r"affinity up to 1 and start up to 1e\+15 overflow when squared; rescale them"),
+        (torch.full((3, 2), 1e300, dtype=torch.float64), "overflow when squared; rescale them"),
     ],
 )
 def test_a_start_that_cannot_be_is_refused(start_nk, message):

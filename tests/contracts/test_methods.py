@@ -12,8 +12,8 @@ from nngcd.core.components import component_names, find_component
 from nngcd.core.config import build, field_docs, to_values
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.seeds import torch_generator
+from nngcd.data.image_arrays import ImageArrays
 from nngcd.datasets.arrays import from_arrays
-from nngcd.datasets.image_arrays import ImageArrays
 from nngcd.methods.contract import Batch, Moment, Overview, Task
 from nngcd.metrics.accuracy import split_accuracy
 from nngcd.pipeline import fit
@@ -33,6 +33,7 @@ SMALL_NETWORK = {
     "backbone": "test_vit", "weights": "random", "image_size": 32, "workers": 0, "views": {"per_image": "online"},
 }  # fmt: skip
 """For methods that learn inside the network."""
+UNBROKEN = {}
 
 
 def small_config(name):
@@ -60,6 +61,15 @@ def blob_split(name, blobs):
     """The blobs as the method can take them."""
     features, labels, _ = blobs
     return split_of(name, features, labels)
+
+
+@pytest.fixture
+def unbroken(name, blob_split, tmp_path_factory):
+    """What a run of the method finds that nothing interrupts, and its folder; one for all tests that only look."""
+    if name not in UNBROKEN:
+        run = RunFolder.create(tmp_path_factory.mktemp(name) / "run")
+        UNBROKEN[name] = fit(blob_split, settings(name), run=run), run
+    return UNBROKEN[name]
 
 
 def split_of(name, features, labels=None):
@@ -107,9 +117,8 @@ def test_the_loss_is_finite_whatever_is_labelled(name, labelled):
 
 
 @pytest.mark.parametrize("name", each(METHODS))
-def test_blobs_are_sorted_and_known_classes_keep_their_number(name, blobs):
-    features, labels, classes = blobs
-    fitted = fit(split_of(name, features, labels), settings(name))
+def test_blobs_are_sorted_and_known_classes_keep_their_number(unbroken, blobs):
+    (fitted, _), classes = unbroken, blobs[2]
     cluster = fitted.scores_nk.argmax(-1).numpy()
     assert fitted.scores_nk.shape == (240, 6)
     assert split_accuracy(classes, cluster, classes < 3).all > 0.9
@@ -119,17 +128,15 @@ def test_blobs_are_sorted_and_known_classes_keep_their_number(name, blobs):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", each(trained(METHODS)))
-def test_the_loss_falls(name, blob_split, tmp_path):
-    run = RunFolder.create(tmp_path / "run")
-    fit(blob_split, settings(name), run=run)
-    losses = [line["loss"] for line in run.read_metrics()]
+def test_the_loss_falls(unbroken):
+    losses = [line["loss"] for line in unbroken[1].read_metrics()]
     assert losses[-1] < losses[0]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", each(METHODS))
-def test_the_same_seed_gives_the_same_scores_and_another_seed_others(name, blob_split):
-    first, again = fit(blob_split, settings(name)), fit(blob_split, settings(name))
+def test_the_same_seed_gives_the_same_scores_and_another_seed_others(name, blob_split, unbroken):
+    first, again = unbroken[0], fit(blob_split, settings(name))
     assert torch.equal(first.scores_nk, again.scores_nk)
     if name in trained(METHODS):
         other = fit(blob_split, settings(name, seed=1))
@@ -139,11 +146,11 @@ def test_the_same_seed_gives_the_same_scores_and_another_seed_others(name, blob_
 @pytest.mark.slow
 @pytest.mark.parametrize("name", each(trained(METHODS)))
 @pytest.mark.parametrize("n_epochs", [1, 6])
-def test_a_resumed_run_gives_the_scores_of_an_unbroken_one(name, n_epochs, blob_split, tmp_path, stop_after):
-    unbroken, run = fit(blob_split, settings(name)), RunFolder.create(tmp_path / "run")
+def test_a_resumed_run_gives_the_scores_of_an_unbroken_one(name, n_epochs, blob_split, unbroken, tmp_path, stop_after):
+    run = RunFolder.create(tmp_path / "run")
     with pytest.raises(KeyboardInterrupt):
         fit(blob_split, settings(name), run=run, progress=stop_after(n_epochs))
-    assert torch.equal(fit(blob_split, settings(name), run=run).scores_nk, unbroken.scores_nk)
+    assert torch.equal(fit(blob_split, settings(name), run=run).scores_nk, unbroken[0].scores_nk)
 
 
 @pytest.mark.parametrize("name", each(METHODS))
@@ -155,8 +162,8 @@ def test_making_a_method_leaves_the_global_random_state_alone(name):
 
 
 @pytest.mark.parametrize("name", each(METHODS))
-def test_a_saved_model_gives_the_same_scores(name, blob_split, tmp_path):
-    fitted = fit(blob_split, settings(name))
+def test_a_saved_model_gives_the_same_scores(unbroken, tmp_path):
+    fitted, _ = unbroken
     fitted.model.save(tmp_path / "model", fitted.categories)
     loaded, categories = Model.load(tmp_path / "model")
     assert categories == fitted.categories

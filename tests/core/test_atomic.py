@@ -25,10 +25,11 @@ from pathlib import Path
 from nngcd.core import files
 from nngcd.core.errors import ResourceError
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-try:
-    {}
-except ResourceError as error:
-    print(error)
+for write in sys.argv[1:]:
+    try:
+        exec(write)
+    except ResourceError as error:
+        print(error)
 """
 TOO_LARGE = {
     "tensors": "files.write_tensors(Path('kept'), {'a': torch.zeros(100_000)})",
@@ -53,7 +54,7 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_nothing_behind(tmp_path):
 
 
 def test_a_full_disk_is_a_clear_error(tmp_path):
-    with pytest.raises(ResourceError, match=r"R01: .*No space left.*another place"), atomic(tmp_path / "x"):
+    with pytest.raises(ResourceError, match=r"R01: .*No space left.*another folder"), atomic(tmp_path / "x"):
         raise OSError(28, "No space left on device")
 
 
@@ -65,7 +66,7 @@ def test_a_place_that_takes_no_files_is_a_clear_error():
 
 def test_a_file_in_place_of_a_folder_is_a_clear_error(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ResourceError, match=r"R01: cannot write .*file/y/x: .*another place"):
+    with pytest.raises(ResourceError, match=r"R01: cannot write .*file/y/x: .*another folder"):
         files.write_text(tmp_path / "file" / "y" / "x", "text")
 
 
@@ -82,21 +83,21 @@ def test_an_error_of_reading_is_not_called_one_of_writing(tmp_path, number):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
-@pytest.mark.parametrize("kind", TOO_LARGE)
-def test_every_library_that_cannot_write_is_r01(tmp_path, kind):
+def test_every_library_that_cannot_write_is_r01(tmp_path):
     for name in ("kept", "kept.csv", "kept.parquet"):
         (tmp_path / name).write_text("old")
-    found = subprocess.run([sys.executable, "-c", LIMITED.format(TOO_LARGE[kind])], cwd=tmp_path, text=True,
-                           capture_output=True, timeout=120)  # fmt: skip
+    found = subprocess.run([sys.executable, "-c", LIMITED, *TOO_LARGE.values()], cwd=tmp_path, text=True,
+                           capture_output=True)  # fmt: skip
     assert (found.returncode, found.stderr) == (0, "")
-    assert found.stdout.startswith("R01: cannot write kept") and "File too large" in found.stdout
+    for kind, line in zip(TOO_LARGE, found.stdout.splitlines(), strict=True):
+        assert line.startswith("R01: cannot write kept") and "File too large" in line, kind
     assert {path.read_text() for path in tmp_path.iterdir()} == {"old"}
     assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_tensors_on_a_full_disk_are_r01(small_disk):
     files.write_tensors(small_disk / "t", {"a": torch.ones(1000)})
-    with pytest.raises(ResourceError, match=r"R01: cannot write .*No space left on device.*Make room"):
+    with pytest.raises(ResourceError, match=r"R01: cannot write .*No space left on device.*Free some space"):
         files.write_tensors(small_disk / "t", {"a": torch.zeros(10**6)})
     assert read_tensors(small_disk / "t")[0]["a"].sum() == 1000
     assert [path.name for path in small_disk.iterdir()] == ["t"]
@@ -121,7 +122,7 @@ def test_a_disk_that_cannot_reserve_room_is_no_obstacle(tmp_path, monkeypatch):
 
 def test_a_folder_that_was_deleted_meanwhile_is_said_to_be(tmp_path):
     folder = tmp_path / "cache"
-    with pytest.raises(ResourceError, match=r"R01: .*folder was deleted meanwhile"), atomic(folder / "x") as temporary:
+    with pytest.raises(ResourceError, match=r"R01: .*folder was deleted"), atomic(folder / "x") as temporary:
         temporary.write_text("half")
         temporary.unlink()
         folder.rmdir()
@@ -156,13 +157,10 @@ def test_what_a_killed_process_left_is_removed_by_the_next_that_writes_there(tmp
     assert set(tmp_path.iterdir()) == {at_work, elsewhere, mine, tmp_path / "b"}
 
 
-def test_half_files_of_other_machines_and_earlier_versions_go_after_a_day(tmp_path):
-    names = (".a.0123abcd-17-89abcdef.tmp", ".a.17-89abcdef.tmp")
-    for name in names:
-        (tmp_path / name).touch()
+def test_half_files_of_other_machines_go_after_a_day(tmp_path):
+    (left := tmp_path / ".a.0123abcd-17-89abcdef.tmp").touch()
     remove_leftovers(tmp_path)
-    assert len(list(tmp_path.iterdir())) == 2
-    for name in names:
-        os.utime(tmp_path / name, (time.time() - 90_000,) * 2)
+    assert left.is_file()
+    os.utime(left, (time.time() - 90_000,) * 2)
     remove_leftovers(tmp_path)
     assert not list(tmp_path.iterdir())

@@ -6,7 +6,7 @@ import pytest
 
 from nngcd.core import config
 from nngcd.core.errors import ConfigError
-from nngcd.views import Config as ViewsConfig
+from nngcd.views.preprocessing import ViewSettings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +42,7 @@ def test_numbers_written_as_text_are_numbers():
 
 
 def test_unknown_name_suggests_the_neighbour():
-    with pytest.raises(ConfigError, match=r"inner\.raet = 1: no such setting. Did you mean 'rate'\?"):
+    with pytest.raises(ConfigError, match=r"inner\.raet = 1: unknown setting. Did you mean 'rate'\?"):
         config.build(Outer, {"inner": {"raet": 1}})
 
 
@@ -52,7 +52,7 @@ def test_wrong_kind_names_the_setting():
 
 
 def test_a_group_needs_names():
-    with pytest.raises(ConfigError, match=r"inner = 3: is a group of settings: rate"):
+    with pytest.raises(ConfigError, match=r"inner = 3: must be a group of settings: rate"):
         config.build(Outer, {"inner": 3})
 
 
@@ -61,7 +61,7 @@ def test_later_layers_win_name_by_name():
 
 
 def test_a_value_where_another_layer_has_a_group_is_not_lost():
-    with pytest.raises(ConfigError, match=r"^g = 3: is a group of settings; x and others are in it"):
+    with pytest.raises(ConfigError, match=r"^g = 3: is a group; set its settings, such as x"):
         config.merge({"g": 3}, {"g": {"x": 1}})
     assert config.merge({"g": None}, {"g": {"x": 1}}) == {"g": {"x": 1}}
 
@@ -110,7 +110,9 @@ def test_yaml_files(tmp_path):
     with pytest.raises(ConfigError, match="name: value"):
         config.read_yaml(path)
     path.write_text("a: 1\ndata: [secret\nb: 2\n")
-    with pytest.raises(ConfigError, match=r"c\.yaml': is damaged \(line 3 is not valid YAML\).*from a copy") as refused:
+    with pytest.raises(
+        ConfigError, match=r"c\.yaml': is damaged \(line 3 is not valid YAML\).*from a backup"
+    ) as refused:
         config.read_yaml(path)
     assert "secret" not in str(refused.value)
     path.write_text("a: \x00\n")
@@ -145,7 +147,7 @@ def test_names_are_text_as_written(tmp_path):
     path.write_text("on: 1\nyes: {0.10: on}\n1: 2\n01: 3\nnull: 4\n")
     assert config.read_yaml(path) == {"on": 1, "yes": {"0.10": True}, "1": 2, "01": 3, "null": 4}
     path.write_text("? [a, b]\n: 1\n")
-    with pytest.raises(ConfigError, match=r"in place of a name \(line 1\); write 'name: value'"):
+    with pytest.raises(ConfigError, match=r"instead of a name \(line 1\); write 'name: value'"):
         config.read_yaml(path)
 
 
@@ -160,4 +162,9 @@ def test_a_file_that_is_no_text_and_a_list_that_is_none_are_refused_in_plain_wor
     with pytest.raises(ConfigError, match="is not UTF-8 text"):
         config.read_yaml(tmp_path / "picture.png")
     with pytest.raises(ConfigError, match=r"sizes = 1.25: give a list, such as '\[A, B\]'"):
-        config.build(ViewsConfig, {"sizes": 1.25})
+        config.build(ViewSettings, {"sizes": 1.25})
+
+
+def test_a_name_that_is_not_text_is_unknown():
+    with pytest.raises(ConfigError, match="1 = True: unknown setting"):
+        config.build(Outer, {1: True})

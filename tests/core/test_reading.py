@@ -14,8 +14,8 @@ from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.files import write_json, write_table, write_tensors
 from nngcd.core.model_schemas import Categories
 from nngcd.core.reading import read_csv, read_json, read_table, read_tensors
+from nngcd.core.run_reading import RESULTS
 from nngcd.core.run_schemas import Environment
-from nngcd.core.run_tables import RESULTS
 
 DEEP = "[" * 200_000
 
@@ -56,9 +56,10 @@ def test_no_bit_of_a_tensor_or_of_its_name_changes_unseen(tmp_path, rng):
     assert n_refused > 360
 
 
-def test_tensors_of_an_older_version_have_no_digest_and_are_read(tmp_path):
+def test_tensors_without_a_digest_are_not_ours(tmp_path):
     save_file({"a": torch.ones(2)}, tmp_path / "t.safetensors", {"epochs_done": "4"})
-    assert read_tensors(tmp_path / "t.safetensors")[1] == {"epochs_done": "4"}
+    with pytest.raises(DataError, match="does not match its sha256"):
+        read_tensors(tmp_path / "t.safetensors")
 
 
 @pytest.mark.parametrize(
@@ -106,12 +107,13 @@ def test_yaml_whose_anchors_stand_for_millions_of_values_is_refused(tmp_path):
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
     (tmp_path / "c.yaml").write_text("\n".join(lines))
-    with pytest.raises(ConfigError, match="holds more than 100,000 values"):
+    with pytest.raises(ConfigError, match="has more than 100,000 values"):
         read_yaml(tmp_path / "c.yaml")
 
 
 GOOD = {"file_name": ["a", "b"], "image_id": ["1", "2"], "label_given": [None, "x"], "category": ["x", "x"],
-        "status": ["new", "known"], "confidence": [0.5, 1.0]}  # fmt: skip
+        "status": ["new", "known"], "confidence": [0.5, 1.0], "label": ["x", "x"],
+        "novelty": [0.5, None], "possible_label_error": [False, True]}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_a_table_of_other_content_is_refused(tmp_path, change):
     write_table(tmp_path / "r.parquet", pd.DataFrame(GOOD))
     assert len(results(tmp_path / "r.parquet")) == 2
     write_table(tmp_path / "r.parquet", pd.DataFrame(GOOD | change))
-    with pytest.raises(DataError, match=f"the column '{next(iter(change))}' holds something else"):
+    with pytest.raises(DataError, match=f"the column '{next(iter(change))}' must hold"):
         results(tmp_path / "r.parquet")
 
 
@@ -136,15 +138,16 @@ def test_a_table_without_a_column_is_refused(tmp_path, column):
 
 def test_a_file_that_is_not_what_was_written_is_refused(tmp_path):
     (tmp_path / "data").mkdir()
+    facts = {"split_hash": "ab", "started": "", "command": [], "versions": {}, "machine": {}, "engine": {}}
     for name in ("data/split.csv", "environment.json"):
-        (tmp_path / name).write_text('{"split_hash": "ab"}\n')
+        (tmp_path / name).write_text(json.dumps(facts))
     digests.record(tmp_path, ["data/split.csv", "environment.json", "absent.json"])
-    assert environment(tmp_path / "environment.json") == {"split_hash": "ab"}
-    (tmp_path / "environment.json").write_text('{"split_hash": "ac"}\n')
-    with pytest.raises(DataError, match=r"R03: .*environment\.json is damaged \(it is not what the run wrote"):
+    assert environment(tmp_path / "environment.json") == facts
+    (tmp_path / "environment.json").write_text(json.dumps(facts | {"split_hash": "ac"}))
+    with pytest.raises(DataError, match=r"R03: .*environment\.json is damaged \(it was changed after the run"):
         environment(tmp_path / "environment.json")
     (tmp_path / "data" / "split.csv").write_text("a\n1\n")
-    with pytest.raises(DataError, match=r"split\.csv is damaged \(it is not what the run wrote"):
+    with pytest.raises(DataError, match=r"split\.csv is damaged \(it was changed after the run"):
         read_csv(tmp_path / "data" / "split.csv", {})
     digests.forget(tmp_path, but=["environment.json"])
     assert read_csv(tmp_path / "data" / "split.csv", {})["a"].tolist() == ["1"]

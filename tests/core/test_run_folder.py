@@ -5,6 +5,7 @@ import logging
 import os
 
 import pytest
+from finished_runs import scores, summary
 
 from nngcd.core.errors import DataError, NoSuchDataError, ResourceError
 from nngcd.core.files import write_json
@@ -35,10 +36,10 @@ def test_opening_something_else_is_refused(tmp_path):
     (tmp_path / "runs" / "frist2").mkdir()
     with pytest.raises(NoSuchDataError, match=r"frist does not exist\. Did you mean '.*runs.first'\?"):
         RunFolder.open(tmp_path / "runs" / "frist")
-    with pytest.raises(DataError, match=r"holds no config\.yaml"):
+    with pytest.raises(DataError, match=r"has no config\.yaml"):
         RunFolder.open(tmp_path)
     (tmp_path / "report.html").write_text("")
-    with pytest.raises(DataError, match="is no folder"):
+    with pytest.raises(DataError, match="is not a folder"):
         RunFolder.open(tmp_path / "report.html")
 
 
@@ -71,11 +72,7 @@ def test_a_damaged_line_of_metrics_is_named(tmp_path, line):
 
 
 def summary_with(**values):
-    accuracy = {"all": 0.5, "old": 0.5, "new": 0.5}
-    scores = {"accuracy": accuracy, "nmi": 0.5, "ari": 0.5, "n_scored": 3, "protocol": "v2"}
-    names = dict.fromkeys(("method", "preset", "effort", "backbone", "split_hash"), "x")
-    numbers = dict.fromkeys(("seed", "k", "n_images", "n_labelled", "seconds"), 1)
-    return names | numbers | {"scores": scores} | values
+    return summary(scores=scores()) | values
 
 
 @pytest.mark.parametrize(

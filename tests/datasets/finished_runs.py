@@ -7,13 +7,14 @@ new-003 none.
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
 
 from nngcd.core.files import write_json, write_table, write_tensors, write_yaml
 from nngcd.core.run_folder import RunFolder
-from nngcd.datasets.split import image_table
+from nngcd.data.split import image_table
 
 IMAGES = (
     ("owl/a.png", "owl", "owl", 0.95),
@@ -42,8 +43,10 @@ def results_table() -> pd.DataFrame:
             "label": category,
             "status": ["known" if name in ("owl", "crow") else "new" for name in category],
             "confidence": confidence,
+            "novelty": 0.5,
             "alt_1": ["crow" if name == "owl" else "owl" for name in category],
             "alt_1_p": [round((1 - p) / 2, 6) for p in confidence],
+            "possible_label_error": False,
             "split": None,
             "group": None,
         }
@@ -58,7 +61,7 @@ def finished_run(path: Path, *, data: Path | str = "nowhere", results: pd.DataFr
         rows = zip(results["file_name"], results["image_id"], strict=True)
         results = results.assign(image_id=[_image_id(Path(data), *row) for row in rows])
     write_yaml(run.config, {"data": str(data), "dataset": None, "method": "kmeans", "preset": "default",
-                            "effort": "quick", "k": 5, "reading": {}})  # fmt: skip
+                            "effort": "quick", "weights": None, "k": 5, "reading": {"round": 1}})  # fmt: skip
     write_table(run.results, results)
     write_table(run.manifest, results[["image_id", "file_name", "label_given"]])
     write_tensors(run.features, {"features_nd": torch.tensor(FEATURES).half()[: len(results)]})
@@ -69,8 +72,39 @@ def finished_run(path: Path, *, data: Path | str = "nowhere", results: pd.DataFr
         "reason": ["truncated", "empty"],
     }
     write_table(run.problems, pd.DataFrame(problems))
-    write_json(run.summary, {"k": 5})
+    write_json(run.summary, summary())
     return run
+
+
+def summary(**values: object) -> dict[str, Any]:
+    """Return the final numbers of the run, or others."""
+    texts = {"method": "kmeans", "preset": "default", "effort": "quick", "backbone": "efficientnet_lite0",
+             "weights": None, "split_hash": "0", "largest_new": "new-001", "smallest_new": "new-002", "finished": "",
+             "not_calibrated": "too few labels"}  # fmt: skip
+    numbers = {"n_sizes": 1, "whitened_features": None, "seed": 0, "k": 5, "n_images": 9, "n_labelled": 2,
+               "n_unlabelled": 7, "n_known_categories": 2, "n_unlabelled_known": 2, "n_unlabelled_new": 5,
+               "n_unsure": 0, "n_new_categories": 2, "n_categories_used": 3, "largest_new_size": 4,
+               "smallest_new_size": 1, "largest_share": 0.5714, "n_possible_label_errors": 0, "n_unreadable": 1,
+               "n_unchecked_categories": 2, "seconds": 1.0}  # fmt: skip
+    lists = {name: [] for name in ("known_splits", "new_splits", "merges", "hidden_groups", "mixed_categories",
+                                   "alike_pairs")}  # fmt: skip
+    others = {
+        "k_estimate": None,
+        "label_check": None,
+        "held_back": None,
+        "expected_right": {"known": None, "new": None},
+        "peak_gb": {},
+    }
+    return {**texts, **numbers, **lists, **others, **values}
+
+
+def scores(**values: object) -> dict[str, Any]:
+    """Return scores such as a summary has where the truth is known."""
+    accuracy = {"all": 0.5, "old": 0.5, "new": 0.5}
+    called = dict.fromkeys(("share", "true_share", "precision", "recall"), 0.5)
+    names = ("accuracy", "accuracy_v1", "balanced_accuracy", "by_name")
+    return {**dict.fromkeys(names, accuracy), "called_known": called, "called_new": called, "nmi": 0.5, "ari": 0.5,
+            "n_scored": 3, "protocol": "v2", **values}  # fmt: skip
 
 
 def _image_id(data: Path, file_name: str, otherwise: str) -> str:

@@ -12,24 +12,23 @@ import numpy as np
 import torch
 from run_mutations import mutated
 
-from nngcd.bench.comparison import rows_of
 from nngcd.cli import words
 from nngcd.core.errors import UserError
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config
-from nngcd.core.run_schemas import WholeSummary
 from nngcd.datasets.arrays import from_arrays
-from nngcd.drawing import RunSubject
-from nngcd.evaluation import evaluate
-from nngcd.job import prepare
 from nngcd.pipeline import discover
-from nngcd.prediction import Predictor, predict_with, reading_of
 from nngcd.report import read_findings, write_report
+from nngcd.research.comparison import rows_of
+from nngcd.research.drawing import RunSubject
 from nngcd.review.reviewed import decisions, reviewed_results, undecided
 from nngcd.review.session import Review
+from nngcd.runs.evaluation import evaluate
+from nngcd.runs.prediction import Predictor, predict_with, reading_of
+from nngcd.runs.preparing import prepare
+from nngcd.runs.soundness import check_run
 from nngcd.settings import Settings, flat_settings, resolve
-from nngcd.soundness import check_run
 from nngcd.training.starting import Start
 
 
@@ -105,7 +104,7 @@ class Fuzzed:
         path, before = run.path / name, self.whole[run][name]
         path.write_bytes(mutated(name, before, rng))
         if name != "digests.json" and rng.random() < 0.7:
-            (run.path / "digests.json").unlink(missing_ok=True)  # as in a run of an older version, or of a stranger
+            (run.path / "digests.json").unlink(missing_ok=True)  # as a stranger would
         outcome = "fine"
         for read in self.readers(run)[name]:
             try:
@@ -130,7 +129,7 @@ class Fuzzed:
 
     def say(self) -> None:
         """Say the result, and compare it with itself."""
-        summary = self.done.read_summary(WholeSummary)
+        summary = self.done.read_summary()
         for line in (words.found_words, words.held_back_words, words.label_error_words):
             line(summary)
         if "scores" in summary:

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from nngcd.core.errors import DataError, NngcdWarning
+from nngcd.data.reading import ReadingSettings
 from nngcd.datasets.arrays import from_arrays, load
-from nngcd.datasets.reading import Config
 
 
 def test_features_of_one_and_of_several_views():
@@ -64,22 +64,22 @@ def test_labels_of_every_kind(labels, names, expected):
         (np.zeros((0, 4)), None, "X is empty"),
         (np.zeros((3, 2)), [0, 1], r"expected shape \(3,\), got \(2,\)"),
         (np.zeros((3, 2)), np.zeros((3, 1)), r"got \(3, 1\)"),
-        (np.zeros((3, 2)), ["cat", "unknown", "unknown"], r"D08: y holds 'unknown' 2 times.*Put -1 or ''"),
+        (np.zeros((3, 2)), ["cat", "unknown", "unknown"], r"D08: y holds 'unknown' 2 times.*Use: -1 or ''"),
         (np.zeros((3, 2)), np.array(["cat", "dog", np.nan]), "D08: y holds 'nan' 1 times"),
         (np.zeros((3, 2)), [0, 1, -2], "y holds -2. Give labels as names or numbers from 0, and -1 for unlabelled"),
         (np.zeros((3, 2)), [0.0, np.nan, -2.5], "y holds -2.5"),
         (np.zeros((3, 2)), [0.0, np.nan, np.inf], "y holds inf"),
         (np.zeros((3, 2)), np.array(["cat", "dog", None]).astype(str), "D08: y holds 'None' 1 times"),
-        (np.zeros((3, 2)), ["cat", "\ud800", ""], r"y holds '\\ud800', which cannot be written as text"),
-        (np.ma.masked_equal(np.eye(3), 1), None, "X holds masked values"),
+        (np.zeros((3, 2)), ["cat", "\ud800", ""], r"y holds '\\ud800', which cannot be written as UTF-8"),
+        (np.ma.masked_equal(np.eye(3), 1), None, "X has masked values"),
         (np.array([[0.0], [np.nan]]), None, "NaN or infinity in 1 rows, first row 1"),
-        (np.array([[0, 1], [2, -1e20]], np.float32), None, r"up to 1e\+20 in 1 rows, first row 1, .*; scale them"),
+        (np.array([[0, 1], [2, -1e20]], np.float32), None, r"up to 1e\+20 in 1 rows, first row 1, .*; rescale them"),
         (
             np.array([[1e200, 1], [0, 1]]),
             None,
-            r"X holds values up to 1e\+200 .* squares do not fit float32; scale them",
+            r"X has values up to 1e\+200 .* overflow when squared; rescale them",
         ),
-        (np.full((2, 3, 9), 1e19), None, "squares do not fit float32"),
+        (np.full((2, 3, 9), 1e19), None, "overflow when squared"),
         (np.array([[np.nan], [1e200]]), None, "NaN or infinity in 1 rows, first row 0"),
         (np.array(["a", "b"]), None, "X must be"),
         (np.zeros((3, 4, 4, 3)), None, "images must be uint8"),
@@ -100,18 +100,18 @@ def test_tensors_are_taken_also_where_they_need_a_gradient(kind):
 def test_a_file_is_read_as_the_user_says(tmp_path):
     path = tmp_path / "a.npz"
     np.savez(path, X=np.zeros((3, 2)), y=np.array(["owl", "unknown", ""]))
-    with pytest.raises(DataError, match=r"D08: 1 images are labelled 'unknown'.*--unlabelled unknown or --category"):
+    with pytest.raises(DataError, match=r"D08: 1 image labelled 'unknown'.*--unlabelled unknown or --category"):
         load(path)
-    assert load(path, reading=Config(unlabelled_names=("unknown",)))[0].class_names == ("owl",)
-    assert load(path, reading=Config(category_names=("unknown",)))[0].class_names == ("owl", "unknown")
+    assert load(path, reading=ReadingSettings(unlabelled_names=("unknown",)))[0].class_names == ("owl",)
+    assert load(path, reading=ReadingSettings(category_names=("unknown",)))[0].class_names == ("owl", "unknown")
     assert load(
         path,
-        reading=Config(
+        reading=ReadingSettings(
             same=("owl=unknown",),
         ),
     )[0].labels.tolist() == [0, 0, -1]
     with pytest.warns(NngcdWarning, match="D08: no image is labelled 'crow'"):
-        load(path, reading=Config(unlabelled_names=("unknown", "crow")))
+        load(path, reading=ReadingSettings(unlabelled_names=("unknown", "crow")))
     assert load(path, use_labels=False)[0].labels.tolist() == [-1, -1, -1]
 
 
@@ -120,7 +120,7 @@ def test_features_as_large_as_can_be_squared_are_taken():
 
 
 def test_square_float_images_are_pointed_out():
-    with pytest.warns(NngcdWarning, match="give images as uint8"):
+    with pytest.warns(NngcdWarning, match="Give images as uint8"):
         from_arrays(np.zeros((3, 8, 8)))
 
 
@@ -148,7 +148,7 @@ def test_npz_that_cannot_be_used_says_why(tmp_path):
     with pytest.raises(DataError, match="D01"):
         load(None)
     np.savez(path, x=np.zeros(3), labels=np.zeros(3))
-    with pytest.raises(DataError, match=r"no array 'X'.*\(found: x, labels\)"):
+    with pytest.raises(DataError, match=r"array 'X' not found.*\(found: x, labels\)"):
         load(path)
     np.savez(path, X=np.zeros((2, 2)), y=np.array(["owl", None], dtype=object))
     with pytest.raises(DataError, match="not as Python objects"):

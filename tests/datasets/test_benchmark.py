@@ -8,8 +8,8 @@ import pytest
 
 from nngcd.core.components import find_component
 from nngcd.core.errors import DataError, NngcdWarning
-from nngcd.datasets import open_dataset
 from nngcd.datasets.benchmark import Listing, Request, split_arrays, split_files
+from nngcd.datasets.opening import open_dataset
 from nngcd.datasets.published import published_names, published_split
 
 NAMES = published_names()
@@ -65,7 +65,7 @@ def test_the_labelled_half_is_the_field_s_draw_over_the_official_order(opened, n
 def test_a_wrong_root_says_what_was_expected_where(name, tmp_path):
     load = find_component("nngcd.datasets", name, "load").load
     assert list(inspect.signature(load).parameters) == ["root", "request"]
-    for root, state in ((tmp_path / "nothing", "is not a folder"), (tmp_path, "holds something else")):
+    for root, state in ((tmp_path / "nothing", "is not a folder"), (tmp_path, "has other files")):
         with pytest.raises(DataError, match=f"D01: no .* in '.*', which {state}. Expected .* there"):
             load(root)
     with pytest.raises(DataError, match=f"'{name}' needs the folder of .*there"):
@@ -105,7 +105,7 @@ def test_other_counts_are_warned_of_up_to_the_rounding_of_the_table(name, n_old_
         split_arrays(listing, pixels_nhwc)
         return
     with pytest.warns(
-        NngcdWarning, match=rf"should have .* labelled.*found {n_old_images // 2:,} labelled and .*complete\?"
+        NngcdWarning, match=rf"should have .* labelled.*found {n_old_images // 2:,} labelled and .*is complete\."
     ):
         split_arrays(listing, pixels_nhwc)
 

@@ -64,7 +64,7 @@ def test_a_half_copied_archive_is_named(miniature):
     ("name", "content", "message"),
     [
         ("classes.txt", "1 a\n2 b\n", "must number 200 classes"),
-        ("image_class_labels.txt", "1 1\n", "do not fit together"),
+        ("image_class_labels.txt", "1 1\n", "do not match"),
         ("train_test_split.txt", "".join(f"{index} 0\n" for index in range(1, 801)), "no training images"),
         ("image_class_labels.txt", "".join(f"{index} 201\n" for index in range(1, 801)), "classes outside"),
     ],

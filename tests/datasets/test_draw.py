@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from nngcd.core.errors import ConfigError, NngcdWarning
-from nngcd.datasets import open_dataset
+from nngcd.data.reading import ReadingSettings
+from nngcd.data.split import draw_stratified
 from nngcd.datasets.benchmark import Listing, Request, split_arrays
+from nngcd.datasets.opening import open_dataset
 from nngcd.datasets.published import published_names, published_split
-from nngcd.datasets.reading import Config
-from nngcd.datasets.split import draw_stratified
 
-STRATIFIED = Config(draw="stratified")
+STRATIFIED = ReadingSettings(draw="stratified")
 
 
 def test_half_of_each_old_class_rounded_down_and_at_least_one():
@@ -29,7 +29,7 @@ def test_every_benchmark_can_be_drawn_by_class(miniature_at, name):
         with pytest.warns(NngcdWarning, match=f"'{name}' should have .*found"):
             return open_dataset(str(miniature_at(name)), dataset=name, reading=reading)
 
-    (split, truth), (pooled, _) = opened(STRATIFIED), opened(Config())
+    (split, truth), (pooled, _) = opened(STRATIFIED), opened(ReadingSettings())
     of_class = np.bincount(truth.classes, minlength=split.n_classes)[: split.n_old]
     assert np.bincount(split.labels[split.is_labelled], minlength=split.n_old).tolist() == (of_class // 2).tolist()
     assert split.fingerprint == opened(STRATIFIED)[0].fingerprint
@@ -62,5 +62,5 @@ def test_digits_too_and_data_with_labels_of_their_own_refuse_it(birds):
     split, truth = open_dataset("digits", reading=STRATIFIED)
     of_class = np.bincount(truth.classes)[:5]
     assert np.bincount(split.labels[split.is_labelled]).tolist() == (of_class // 2).tolist()
-    with pytest.raises(ConfigError, match=r"reading.draw = 'stratified': .*brings its labels"):
+    with pytest.raises(ConfigError, match=r"reading.draw = 'stratified': .*has its own labels"):
         open_dataset(str(birds), reading=STRATIFIED)

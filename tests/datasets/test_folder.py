@@ -3,9 +3,9 @@ import unicodedata
 import pytest
 
 from nngcd.core.errors import DataError, NngcdWarning
+from nngcd.data.reading import ReadingSettings
 from nngcd.datasets import folder
 from nngcd.datasets.folder import load
-from nngcd.datasets.reading import Config
 
 
 def test_sub_folders_are_labels_and_the_rest_is_unlabelled(birds):
@@ -106,7 +106,7 @@ def test_empty_category_folders_are_skipped_and_listed(birds):
 
 def test_the_first_level_is_the_label(birds, save_image):
     save_image(birds / "owl" / "2021" / "may" / "c.png")
-    with pytest.warns(NngcdWarning, match=r"D30: 1 labelled images.*owl/2021/may/c\.png"):
+    with pytest.warns(NngcdWarning, match=r"D30: 1 labelled image .*owl/2021/may/c\.png"):
         split, _ = load(birds)
     assert split.class_names == ("crow", "owl")
     assert split.n_labelled == 4
@@ -130,7 +130,7 @@ def test_unreadable_files_are_listed_and_too_many_stop(birds, save_image):
 
 
 def load_with(root, **options):
-    return load(root, reading=Config(**options))[0]
+    return load(root, reading=ReadingSettings(**options))[0]
 
 
 def test_links_that_leave_the_folder_are_listed(birds, tmp_path, save_image):
@@ -144,7 +144,7 @@ def test_links_that_leave_the_folder_are_listed(birds, tmp_path, save_image):
 
 def test_unclear_folder_names_are_asked_about(birds, save_image):
     save_image(birds / "unknown" / "a.png")
-    with pytest.raises(DataError, match="D08: 1 images are labelled 'unknown'"):
+    with pytest.raises(DataError, match="D08: 1 image labelled 'unknown'"):
         load(birds)
     assert load_with(birds, unlabelled_names=("unknown",)).n_labelled == 3
     assert load_with(birds, category_names=("unknown",)).n_labelled == 4

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from mutations import damaged_images, damaged_tables, write_good_folder
 from PIL import Image
 
+from nngcd.checking.check import check_data
 from nngcd.core.errors import DataError
-from nngcd.datasets import manifest_rows
-from nngcd.datasets.checking import check_data
-from nngcd.datasets.file_tree import is_hidden
+from nngcd.data import tables as manifest_rows
+from nngcd.data.decoding import UnreadableError, decode_rgb, probe
+from nngcd.data.file_tree import is_hidden
+from nngcd.data.labels import UNCLEAR_NAMES, is_number
+from nngcd.data.reading import ReadingSettings
 from nngcd.datasets.folder import UNLABELLED_FOLDERS
 from nngcd.datasets.folder import load as load_folder
-from nngcd.datasets.image_decoding import UnreadableError, decode_rgb, probe
-from nngcd.datasets.labels import UNCLEAR_NAMES, is_number
 from nngcd.datasets.manifest import load as load_manifest
-from nngcd.datasets.reading import Config
 
 FIXED = settings(
     max_examples=60, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -58,7 +58,7 @@ def test_a_folder_of_damaged_images_is_checked_to_the_end(tmp_path):
     for i, (ending, data) in enumerate(damaged_images(56, seed=1)):
         (tmp_path / "img" / f"damaged{i}{ending}").write_bytes(data)
     (tmp_path / "loose.png").write_bytes((tmp_path / "img" / "0.png").read_bytes())
-    report = check_data(str(tmp_path), reading=Config(allow_bad=1.0))
+    report = check_data(str(tmp_path), reading=ReadingSettings(allow_bad=1.0))
     unreadable = report.problems["code"].isin(["D03", "D20"]).sum()
     assert report.n_images + unreadable == 61
     assert len(str(report).splitlines()) > 5
@@ -72,7 +72,7 @@ def test_damaged_tables_are_read_or_refused_with_a_reason(tmp_path):
         path = tmp_path / f"labels{ending}"
         path.write_bytes(data)
         try:
-            split = load_manifest(path, reading=Config(allow_bad=0.9))[0]
+            split = load_manifest(path, reading=ReadingSettings(allow_bad=0.9))[0]
         except DataError as error:
             assert str(error).startswith("D"), error
         else:

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from nngcd.core.errors import DataError
+from nngcd.data.reading import ReadingSettings
 from nngcd.datasets.manifest import load
-from nngcd.datasets.reading import Config
 
 TABLE = "file_name,label\nimg/a.png,owl\nimg/b.png,crow\nimg/c.png,\n"
 
@@ -85,10 +85,10 @@ def test_a_column_of_numbers_may_say_minus_one(write, missing):
 @pytest.mark.parametrize("name", ["unknown", "other", "-1", "?", "nan", "misc", "Unknown"])
 def test_unclear_labels_stop_until_settled(write, name):
     path = write(f"file_name,label\nimg/a.png,owl\nimg/b.png,{name}\nimg/c.png,\n")
-    with pytest.raises(DataError, match="D08: 1 images"):
+    with pytest.raises(DataError, match="D08: 1 image"):
         load(path)
-    assert load(path, reading=Config(unlabelled_names=(name,)))[0].class_names == ("owl",)
-    assert set(load(path, reading=Config(category_names=(name,)))[0].class_names) == {"owl", name}
+    assert load(path, reading=ReadingSettings(unlabelled_names=(name,)))[0].class_names == ("owl",)
+    assert set(load(path, reading=ReadingSettings(category_names=(name,)))[0].class_names) == {"owl", name}
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_detours_and_backslashes_inside_the_folder_are_fine(write):
 
 def test_paths_may_be_relative_to_another_folder(write, tmp_path):
     path = write("file_name,label\na.png,owl\nb.png,\n")
-    assert len(load(path, reading=Config(image_root=str(tmp_path / "img")))[0]) == 2
-    with pytest.raises(DataError, match="D01: no folder"):
-        load(path, reading=Config(image_root=str(tmp_path / "imgs")))
+    assert len(load(path, reading=ReadingSettings(image_root=str(tmp_path / "img")))[0]) == 2
+    with pytest.raises(DataError, match=r"D01: .* not found; expected a folder"):
+        load(path, reading=ReadingSettings(image_root=str(tmp_path / "imgs")))
 
 
 def test_missing_files_are_listed_and_too_many_stop(write, tmp_path, save_image):
@@ -131,7 +131,7 @@ def test_a_link_that_leaves_the_folder_is_not_followed(write, tmp_path, save_ima
     save_image(data / "a.png")
     (data / "link.png").symlink_to(save_image(tmp_path / "outside.png"))
     path = write("file_name,label\na.png,owl\nlink.png,\n")
-    split, _ = load(path, reading=Config(image_root=str(data), allow_bad=0.5))
+    split, _ = load(path, reading=ReadingSettings(image_root=str(data), allow_bad=0.5))
     assert [(problem.file_name, problem.code) for problem in split.problems] == [("link.png", "D19")]
 
 
@@ -172,7 +172,7 @@ def test_other_files_are_refused(write, tmp_path):
         load(write("", name="labels.xlsx"))
     with pytest.raises(DataError, match="not UTF-8"):
         load(write("file_name,label\nimg/a.png,Häher\n", encoding="latin-1"))
-    with pytest.raises(DataError, match=r"D01: no table .*Did you mean '.*labels.csv'"):
+    with pytest.raises(DataError, match=r"D01: .*not found; expected a table\. Did you mean '.*labels.csv'"):
         load(tmp_path / "labls.csv")
     with pytest.raises(DataError, match="D01"):
         load(None)
@@ -192,6 +192,6 @@ def test_both_spellings_of_an_accent_find_the_file(write, tmp_path, save_image):
 
 def test_unreadable_files_keep_labels_in_place(write, tmp_path):
     (tmp_path / "img" / "a.png").write_bytes(b"")
-    split, _ = load(write(TABLE), reading=Config(allow_bad=0.5))
+    split, _ = load(write(TABLE), reading=ReadingSettings(allow_bad=0.5))
     assert names_given(split) == {"img/b.png": "crow", "img/c.png": None}
     assert split.class_names == ("crow",)

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 
-from nngcd.datasets import open_dataset
+from nngcd.datasets.opening import open_dataset
 from nngcd.datasets.published import published_split
 
 

@@ -3,9 +3,9 @@ import pytest
 
 from nngcd.core.components import component_names
 from nngcd.core.errors import DataError, UserError
-from nngcd.datasets import open_dataset
+from nngcd.data.reading import ReadingSettings
+from nngcd.datasets.opening import open_dataset
 from nngcd.datasets.published import published_names
-from nngcd.datasets.reading import Config
 
 
 def test_components_are_found_and_parts_are_not():
@@ -29,16 +29,16 @@ def test_names_are_recognised():
 
 def test_a_dataset_can_be_named_and_given_options(birds, save_image):
     save_image(birds / "unknown" / "a.png")
-    split, _ = open_dataset(str(birds), dataset="folder", reading=Config(unlabelled_names=("unknown",)))
+    split, _ = open_dataset(str(birds), dataset="folder", reading=ReadingSettings(unlabelled_names=("unknown",)))
     assert split.n_unlabelled == 4
     with pytest.raises(DataError, match="no CUB-200-2011"):
         open_dataset(str(birds), dataset="cub")
-    with pytest.raises(UserError, match=r"no dataset 'cup'.*Did you mean 'cub'"):
+    with pytest.raises(UserError, match=r"unknown dataset 'cup'.*Did you mean 'cub'"):
         open_dataset(str(birds), dataset="cup")
 
 
 def test_what_is_not_there_gets_a_suggestion(birds, monkeypatch):
-    with pytest.raises(DataError, match=r"D01: no .*brids'. Did you mean '.*birds'"):
+    with pytest.raises(DataError, match=r"D01: '.*brids' not found; .*Did you mean '.*birds'"):
         open_dataset(str(birds.with_name("brids")))
     monkeypatch.chdir(birds)
     with pytest.raises(DataError, match="Did you mean 'owl'"):
@@ -48,7 +48,7 @@ def test_what_is_not_there_gets_a_suggestion(birds, monkeypatch):
 
 
 def test_other_files_are_refused(birds):
-    with pytest.raises(DataError, match=r"\.csv.*give the folder"):
+    with pytest.raises(DataError, match=r"\.csv.*folder of images"):
         open_dataset(str(birds / "loose.png"))
     (birds / "table.xlsx").touch()
     with pytest.raises(DataError, match=r"D17.*Save it as CSV"):

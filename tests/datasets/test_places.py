@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from nngcd.core.errors import DataError, NngcdWarning, UserError
-from nngcd.datasets import open_dataset, open_images
+from nngcd.datasets.opening import open_dataset, open_images
 from nngcd.datasets.places import check_benchmark, known_places, place_of, places_file, remember_place
 
 
@@ -87,7 +87,7 @@ def test_what_was_added_goes_before_a_folder_of_that_name_when_the_dataset_is_na
 
 def test_names_that_are_no_benchmarks_are_refused():
     check_benchmark("cub")
-    with pytest.raises(UserError, match=r"no benchmark 'cubb'. Did you mean 'cub'\? There are: cifar10"):
+    with pytest.raises(UserError, match=r"unknown benchmark 'cubb'. Did you mean 'cub'\? Choose from: cifar10"):
         check_benchmark("cubb")
     with pytest.raises(UserError, match="comes with nngcd"):
         check_benchmark("digits")

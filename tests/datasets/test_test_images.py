@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from nngcd.core.errors import DataError, NngcdWarning
-from nngcd.datasets import open_dataset
+from nngcd.datasets.opening import open_dataset
 from nngcd.datasets.published import published_names, published_split
 
 NAMES = published_names()

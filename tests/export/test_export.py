@@ -12,7 +12,7 @@ import pytest
 from finished_runs import finished_run, results_table
 from PIL import Image
 
-from nngcd.datasets import open_dataset
+from nngcd.datasets.opening import open_dataset
 from nngcd.export import originals, unfinished
 from nngcd.review.session import Review
 
@@ -42,7 +42,7 @@ def test_folders_of_links_leave_the_originals_alone(nngcd, reviewed_run, data, t
     assert "10 rows" in said
     assert "Changed for the file system: 1 category name (" in said
     assert "Not in images: 1 rejected" in said
-    assert "2 of 3 categories are not reviewed; column reviewed=false. Only reviewed: --only reviewed" in said  # E02
+    assert "2 of 3 categories are not reviewed (reviewed=false). To leave them out: --only reviewed" in said  # E02
 
 
 def test_images_nobody_is_sure_of_have_a_folder_and_no_annotation(nngcd, tmp_path, data):
@@ -129,7 +129,7 @@ def test_hard_links_that_cannot_be_made_are_said_with_the_size_of_a_copy(nngcd, 
     assert code == 4
     n_bytes = sum(p.stat().st_size for p in (tmp_path / "data").rglob("*.png"))
     assert (
-        f"E01: cannot link across disks; copying {originals._amount(n_bytes)}? Say so with --link copy"
+        f"E01: cannot link across disks. To copy {originals._amount(n_bytes)} instead, add --link copy"
         in err.replace("\n", " ")
     )
     assert list((tmp_path / "o").iterdir()) == []
@@ -172,7 +172,11 @@ def test_what_is_there_is_not_overwritten(nngcd, run, tmp_path):
         assert (out / "labels.csv").read_text() == "mine"
     # --overwrite would not help where a folder is in the way, too.
     code, _, err = nngcd("export", run.path, "--to", "csv,folders", "--out", out)
-    assert (code, "a folder is never replaced" in " ".join(err.split()), "--overwrite" in err) == (2, True, False)
+    assert (code, "already exists and is never replaced" in " ".join(err.split()), "--overwrite" in err) == (
+        2,
+        True,
+        False,
+    )
     assert nngcd("export", run.path, "--out", out, "--overwrite")[0] == 0
     assert (out / "labels.csv").read_text() != "mine"
 
@@ -183,7 +187,7 @@ def test_what_is_there_is_not_overwritten(nngcd, run, tmp_path):
         (
             ["--to", "cvs"],
             2,
-            "no export 'cvs'. Did you mean 'csv'? There are: coco, csv, folders, hf, labelstudio, onnx,",
+            "unknown export 'cvs'. Did you mean 'csv'? Choose from: coco, csv, folders, hf, labelstudio, onnx,",
         ),
         (["--link", "soft"], 2, "must be one of hard, sym, copy"),
         (["--csv", "xls"], 2, "must be one of plain, excel"),
@@ -210,10 +214,10 @@ def test_images_that_were_moved_are_asked_for(nngcd, run, data, tmp_path):
     code, _, err = nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "o")
     assert code == 2
     assert "D01: the images are no longer in" in err
-    assert "Where are they now? --root FOLDER" in err
+    assert "Say where they are: --root FOLDER" in err
     code, _, err = nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "o", "--root", moved)
-    assert "W02: 1 of 9 originals are not under" in err
-    assert "'owl/a.png' (missing). Where are they now? --root FOLDER" in err
+    assert "W02: 1 of 9 originals under" in err
+    assert "'owl/a.png' (missing). Say where they are with --root FOLDER" in err
     assert not (tmp_path / "o" / "images").exists()
     # Tables need no images.
     assert nngcd("export", run.path, "--to", "csv,parquet,labelstudio", "--out", tmp_path / "o")[0] == 0
@@ -236,7 +240,7 @@ def test_images_that_are_gone_for_good_can_be_left_out(nngcd, run, data, tmp_pat
     (data / "owl" / "a.png").unlink()
     to, out = ["--to", "csv,folders,hf,coco", "--skip-missing"], tmp_path / "o"
     _, _, err = nngcd("export", run.path, "--to", "folders", "--out", out)
-    assert "or leave them out: --skip-missing" in " ".join(err.split())
+    assert "or leave them out with --skip-missing" in " ".join(err.split())
     code, said, err = nngcd("export", run.path, *to, "--out", out)
     assert code == 0, err
     assert len(pd.read_csv(out / "labels.csv")) == 10, "a table keeps the row"
@@ -274,7 +278,7 @@ def test_a_strangers_run_hands_on_no_file_of_this_machine(nngcd, tmp_path, link)
     Image.new("RGB", (4, 4), "blue").save(etc / "0.png")  # another picture than the run saw
     for formats, flags in (("folders", ()), ("hf", ()), ("coco", ())):
         code, _, err = nngcd("export", run.path, "--to", formats, "--out", tmp_path / "o", "--link", link, *flags)
-        assert (code, "W02: 3 of 4 originals are not under" in err) == (3, True)
+        assert (code, "W02: 3 of 4 originals under" in err) == (3, True)
     code, said, err = nngcd("export", run.path, "--to", "folders,hf,coco", "--out", tmp_path / "o", "--link", link,
                             "--skip-missing")  # fmt: skip
     assert code == 0, err
@@ -308,7 +312,7 @@ def test_arrays_are_exported_as_pictures_and_features_cannot_be(nngcd, tmp_path,
     code, said, err = nngcd("export", run.path, "--to", "folders,coco,labelstudio", "--out", tmp_path / "o")
     assert code == 0, err
     assert "4 folders of PNG files" in said
-    assert "Label Studio shows files" in said
+    assert "Label Studio needs image files" in said
     assert files(tmp_path / "o" / "images" / "owl") == ["row-000000.png", "row-000001.png", "row-000002.png"]
     run = finished_run(tmp_path / "run-f", data=tmp_path / "features.npz", results=results)
     code, _, err = nngcd("export", run.path, "--to", "csv,folders", "--out", tmp_path / "p")
@@ -317,7 +321,7 @@ def test_arrays_are_exported_as_pictures_and_features_cannot_be(nngcd, tmp_path,
     run = finished_run(tmp_path / "run-b", data=tmp_path / "pictures.npz", results=results)
     np.savez(tmp_path / "pictures.npz", X=pixels[:8])
     code, _, err = nngcd("export", run.path, "--to", "folders", "--out", tmp_path / "q")
-    assert (code, "W02: 1 of 9 originals are not in" in err, "--root" in err) == (3, True, False)
+    assert (code, "W02: 1 of 9 originals in" in err, "--root" in err) == (3, True, False)
 
 
 def test_json(nngcd, run, tmp_path):
@@ -349,13 +353,13 @@ def test_an_export_that_was_broken_off_goes_on(nngcd, run, tmp_path, monkeypatch
     assert (out / "images").is_dir() and not (out / "coco.json").exists()
     code, said, err = nngcd(*command)
     assert code == 0, err
-    assert said.count("there since the interrupted export") == 4
+    assert said.count("kept from the interrupted export") == 4
     after = snapshot(out)
     assert after.keys() - before.keys() == {Path("coco.json")}
     assert before.keys() - after.keys() == {Path(unfinished.FILE)}
     assert all(after[name] == before[name] for name in after.keys() & before.keys())
     code, _, err = nngcd(*command)
-    assert (code, "a folder is never replaced" in err.replace("\n", " ")) == (2, True)
+    assert (code, "already exists and is never replaced" in err.replace("\n", " ")) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -373,7 +377,7 @@ def test_what_another_export_or_a_person_left_is_not_taken_for_finished(nngcd, r
         nngcd("export", run.path, "--to", "folders,coco", "--out", out)
     change(run, out)
     code, _, err = nngcd("export", run.path, "--to", "folders,coco", "--out", out)
-    assert (code, "a folder is never replaced" in err.replace("\n", " ")) == (2, True)
+    assert (code, "already exists and is never replaced" in err.replace("\n", " ")) == (2, True)
 
 
 def test_a_format_that_was_broken_off_between_its_two_files_is_written_again(nngcd, run, tmp_path, monkeypatch):
@@ -400,7 +404,7 @@ def test_nothing_is_overwritten_because_an_export_was_broken_off(nngcd, run, tmp
         nngcd(*command, "--overwrite")
     (out / "labels.csv").write_text("mine")
     code, _, err = nngcd(*command)
-    assert (code, "labels.csv exists already" in err.replace("\n", "")) == (2, True)
+    assert (code, "labels.csv already exists" in err.replace("\n", "")) == (2, True)
     assert (out / "labels.csv").read_text() == "mine"
 
 
@@ -413,7 +417,7 @@ def test_another_export_in_between_does_not_block_the_one_that_was_broken_off(nn
     (out / "labels.csv").write_text("mine")
     code, said, err = nngcd(*command, "--overwrite")
     assert code == 0, err
-    assert said.count("there since the interrupted export") == 1  # the folder
+    assert said.count("kept from the interrupted export") == 1  # the folder
     assert (out / "labels.csv").read_text() != "mine"
     assert not (out / unfinished.FILE).exists()
 
@@ -426,4 +430,4 @@ def test_images_that_came_back_belong_to_another_export(nngcd, run, data, tmp_pa
         nngcd(*command)
     (tmp_path / "e.png").rename(gone)
     code, _, err = nngcd(*command)
-    assert (code, "a folder is never replaced" in err.replace("\n", " ")) == (2, True)
+    assert (code, "already exists and is never replaced" in err.replace("\n", " ")) == (2, True)

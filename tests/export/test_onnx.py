@@ -14,7 +14,7 @@ from nngcd.core.components import find_component
 from nngcd.export import onnx as onnx_format
 from nngcd.review.session import Review
 from nngcd.training.model import Blueprint, Model, build_backbone
-from nngcd.views import Preprocessing
+from nngcd.views.preprocessing import Preprocessing
 
 
 def small_model(method, *, n_features=None, backbone="resnet10t", **more):
@@ -78,6 +78,7 @@ def test_images_go_in_as_they_are_and_the_preprocessing_is_described(nngcd, tmp_
     assert "centre" in " ".join(described["steps"])
 
 
+@pytest.mark.needs("onnxscript")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
@@ -96,6 +97,7 @@ def test_whitened_features_of_several_sizes_or_of_a_trained_stage_go_along(nngcd
     assert onnx_format.largest_difference(exported, model, onnx_format._examples(model, 19)) < 1e-4
 
 
+@pytest.mark.needs("onnxscript")
 def test_a_model_that_differs_is_not_written(nngcd, tmp_path, monkeypatch):
     run = finished_run(tmp_path / "run")
     small_model("kmeans", n_features=6).save(run.model, CATEGORIES)
@@ -113,7 +115,7 @@ def test_a_foreign_model_is_refused(nngcd, tmp_path):
     small_model("kmeans", n_features=7).save(tmp_path / "other", CATEGORIES)
     (run.model / "model.safetensors").write_bytes((tmp_path / "other" / "model.safetensors").read_bytes())
     code, _, err = nngcd("export", run.path, "--to", "onnx", "--out", tmp_path / "o")
-    assert (code, "does not fit its config.json" in err) == (3, True)
+    assert (code, "does not match its config.json" in err) == (3, True)
     assert "tail differ (network.weight: expected 6x6, found 7x7" in err.replace("\n", " ")
     (run.model / "model.safetensors").write_bytes(b"\x80\x04pickle")
     code, _, err = nngcd("export", run.path, "--to", "onnx", "--out", tmp_path / "o")
@@ -122,7 +124,7 @@ def test_a_foreign_model_is_refused(nngcd, tmp_path):
 
 
 def test_the_example_in_the_docs_prepares_images_as_training_does(tmp_path, monkeypatch, rng):
-    text = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "guides" / "export.md").read_text(encoding="utf-8")
     example = text.partition("```python\n")[2].partition("```")[0]
     seen = []
 
@@ -147,6 +149,7 @@ def test_the_example_in_the_docs_prepares_images_as_training_does(tmp_path, monk
         assert np.array_equal(seen[-1][0], expected.numpy())
 
 
+@pytest.mark.needs("onnxscript")
 def test_without_the_packages_the_extra_is_named(nngcd, tmp_path, monkeypatch):
     run = finished_run(tmp_path / "run")
     find = onnx_format.importlib.util.find_spec
@@ -155,4 +158,4 @@ def test_without_the_packages_the_extra_is_named(nngcd, tmp_path, monkeypatch):
     )
     code, _, err = nngcd("export", run.path, "--to", "onnx", "--out", tmp_path / "o")
     assert code == 4
-    assert "onnxscript, which is not installed: pip install 'nngcd[onnx]'" in err
+    assert "the ONNX export needs onnxscript. Run: pip install 'nngcd[onnx]'" in err

@@ -7,6 +7,7 @@ Each row states everything that decides a number: seeds, shapes and constants. I
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +23,12 @@ TOLERANCE = 1e-6
 
 def rows(name: str, part: str) -> list[Any]:
     """Return the rows of a part of a file as parameters of a test."""
-    table = yaml.safe_load((Path(__file__).parent / f"{name}.yaml").read_text(encoding="utf-8"))
-    return [pytest.param(row, id=f"{part}-{index}") for index, row in enumerate(table[part])]
+    return [pytest.param(row, id=f"{part}-{index}") for index, row in enumerate(_table(name)[part])]
+
+
+@cache
+def _table(name: str) -> dict[str, Any]:
+    return yaml.safe_load((Path(__file__).parent / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 def normal(seed: int, *shape: int) -> Tensor:

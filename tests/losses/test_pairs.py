@@ -1,7 +1,6 @@
 import torch
 import torch.nn.functional as F
 
-from nngcd.heads import rep_relu
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.pairs import (
     closeness,
@@ -13,6 +12,7 @@ from nngcd.losses.pairs import (
     relative_closeness,
     unit,
 )
+from nngcd.methods.heads import rep_relu
 
 
 def test_unit_is_normalize_away_from_zero(random_tensor):

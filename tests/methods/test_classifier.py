@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,24 +14,12 @@ from nngcd.core.errors import ConfigError
 from nngcd.core.seeds import torch_generator
 from nngcd.datasets.arrays import from_arrays
 from nngcd.methods import nngcd, simgcd
-from nngcd.methods.contract import Overview, Task
+from nngcd.methods.contract import Task
 from nngcd.pipeline import fit
 from nngcd.settings import resolve
 
 N_FEATURES = 16
 SMALL = {"n_hidden": 12, "n_projection": 8, "split_epochs": 2}
-
-
-@pytest.fixture
-def swallowed():
-    """Two known classes of 30 images, half labelled; 20 that touch the first; a new one of 40 that has two clusters."""
-    axes, generator = torch.eye(N_FEATURES), torch_generator(0, "blobs")
-    near = F.normalize(axes[0] + 0.5 * axes[2], dim=0)
-    centres = [axes[0]] * 30 + [near] * 20 + [axes[1]] * 30 + [axes[3]] * 40
-    features_nd = torch.stack(centres) + 0.05 * torch.randn(120, N_FEATURES, generator=generator)
-    labels_n = torch.full((120,), -1)
-    labels_n[:15], labels_n[50:65] = 0, 1
-    return Overview(features_nd, labels_n, 2, seed=0)
 
 
 def make(module, overview, k_range=None, **settings):
@@ -65,6 +54,10 @@ def test_a_swallowed_category_gets_the_prototype_that_another_can_do_without(swa
     assert torch.allclose(method.prototypes.weight.norm(dim=-1), lengths)
     (split,) = method.known_splits()
     assert split[:6] == (0, 2, 20, 50, 0, 15) and split.p_value < 1e-3
+    moved, (merge,) = method.moved_images(), method.cluster_merges()
+    assert [one.image for one in moved if one.move == "split"] == list(range(30, 50))
+    assert len([one for one in moved if one.move == "merge" and 80 <= one.image < 120]) == merge.n_freed
+    assert len(moved) == 20 + merge.n_freed and {one.n for one in moved} == {0}
 
 
 def test_labelled_images_that_training_drew_together_split_nothing(swallowed):
@@ -110,28 +103,24 @@ def test_settings_that_cannot_be_meant(wrong):
         nngcd.Config(**wrong)
 
 
-def test_a_run_that_resumes_between_two_searches_ends_as_an_unbroken_one(swallowed, tmp_path, stop_after):
+@pytest.mark.parametrize(
+    ("method", "more"), [("simgcd", {}), ("mugcd", {"contrastive_share": 0.2, "n_directions": 0, "split_epochs": 1})]
+)
+def test_a_run_that_resumes_between_two_searches_ends_as_an_unbroken_one(swallowed, tmp_path, stop_after, method, more):
     from nngcd.core.run_folder import RunFolder
 
     split = from_arrays(swallowed.features_nd.numpy(), swallowed.labels_n.numpy())
-    loss = SMALL | {"prototype_start": "random", "split_level": 1.0}
-    settings = resolve(
-        {"method": "simgcd", "k": 4, "loss": loss, "training": {"epochs": 6, "batch_size": 40}, "hold_back": 0}
-    )
+    loss = SMALL | {"prototype_start": "random", "split_level": 1.0} | more
+    training = {"epochs": 6, "batch_size": 40, "learning_rate": 1.0}
+    settings = resolve({"method": method, "k": 4, "loss": loss, "training": training, "hold_back": 0})
     unbroken, run = fit(split, settings), RunFolder.create(tmp_path / "run")
     with pytest.raises(KeyboardInterrupt):
         fit(split, settings, run=run, progress=stop_after(3))
     resumed = fit(split, settings, run=run)
     assert torch.equal(resumed.scores_nk, unbroken.scores_nk)
-    assert resumed.model.method.known_splits() == unbroken.model.method.known_splits() != []
-
-
-@pytest.fixture
-def distinct(swallowed):
-    """The same, and what had two clusters is two categories: nothing can be merged."""
-    features_nd = swallowed.features_nd.clone()
-    features_nd[100:] = features_nd[100:].roll(3, dims=1)
-    return swallowed._replace(features_nd=features_nd)
+    ours, theirs = resumed.model.method, unbroken.model.method
+    assert ours.known_splits() == theirs.known_splits() != []
+    assert ours.moved_images() == theirs.moved_images() and ours.label_check() == theirs.label_check() is not None
 
 
 @pytest.mark.parametrize("module", [simgcd, nngcd])
@@ -189,8 +178,8 @@ def test_moves_never_see_the_truth(swallowed, tmp_path, monkeypatch):
     from nngcd import pipeline
     from nngcd.core.progress import Progress
     from nngcd.core.run_folder import RunFolder
-    from nngcd.datasets.split import Truth
-    from nngcd.job import prepare
+    from nngcd.data.split import Truth
+    from nngcd.runs.preparing import prepare
 
     monkeypatch.setattr(pipeline, "moves_range", lambda estimate: (2, 9))
     split = from_arrays(swallowed.features_nd.numpy(), swallowed.labels_n.numpy())
@@ -207,3 +196,9 @@ def test_moves_never_see_the_truth(swallowed, tmp_path, monkeypatch):
     assert found[0]["scores"] != found[1]["scores"]
     moves = [[summary[name] for name in ("known_splits", "merges", "k")] for summary in found]
     assert moves[0] == moves[1] and moves[0][1] != []
+    tables = [pd.read_csv(tmp_path / name / "moves.csv") for name in ("right", "wrong")]
+    assert tables[0].equals(tables[1])
+    merged = tables[0][tables[0]["move"] == "merge"]
+    assert merged.groupby("n").size().tolist() == [one["n_freed"] for one in found[0]["merges"] if one["n_freed"]]
+    assert merged.groupby("n")["epoch"].first().isin([one["epoch"] for one in found[0]["merges"]]).all()
+    assert "moves.csv" in json.loads((tmp_path / "right" / "digests.json").read_text())

@@ -8,13 +8,15 @@ import torch
 
 from nngcd.clustering.communities import communities
 from nngcd.core.errors import ConfigError, ResourceError
-from nngcd.datasets import open_dataset
-from nngcd.job import prepare
+from nngcd.datasets.opening import open_dataset
 from nngcd.methods import dccl, gcd
 from nngcd.methods.concepts import images_of_concepts, moved_concepts, moved_in_turn
 from nngcd.methods.contract import Batch, Moment, Overview
 from nngcd.pipeline import fit
+from nngcd.runs.preparing import prepare
 from nngcd.settings import resolve
+
+pytestmark = pytest.mark.needs("infomap")
 
 SMALL_HEAD = {"n_hidden": 12, "n_projection": 8, "n_directions": 0}
 

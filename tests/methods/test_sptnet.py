@@ -14,9 +14,8 @@ from nngcd.methods import simgcd, sptnet
 from nngcd.methods.contract import Batch, Moment, Task
 from nngcd.settings import resolve
 from nngcd.training.learner import Learner
-from nngcd.training.loop import Config as TrainingConfig
-from nngcd.training.loop import _groups, _optimiser
-from nngcd.views import Preprocessing
+from nngcd.training.loop import TrainingSettings, _groups, _optimiser
+from nngcd.views.preprocessing import Preprocessing
 
 SMALL_HEAD = {"n_hidden": 12, "n_projection": 8}
 LABELS = torch.tensor([0, 1, -1, -1, 0, -1, 1, -1])
@@ -96,7 +95,7 @@ def test_the_prompt_may_have_a_schedule_of_its_own(hidden_vb):
     # Its steps count from the first turn.
     assert make(prompt_warmup_steps=4, simgcd_share=0.5).pace(moment(21)) == 0.5
     learner = learner_of(method)
-    paced, *others = _groups(learner, TrainingConfig())
+    paced, *others = _groups(learner, TrainingSettings())
     assert [p is prompt_of(learner.tail).values for p in paced.parameters] == [True]
     assert (paced.is_paced, paced.weight_decay, any(group.is_paced for group in others)) == (True, 0.0, False)
     assert not make().paced(learner.tail)
@@ -124,7 +123,7 @@ def test_two_prompted_views_then_one_crop_without_and_with_the_prompt(hidden_vb)
 @pytest.mark.parametrize("effort", ["quick", "normal"])
 def test_what_learns_in_each_phase(hidden_vb, effort):
     learner = learner_of(make(simgcd_share=0.5, phase_steps=2), effort=effort)
-    config = TrainingConfig(weight_decay=0.01, learning_rate=0.1)
+    config = TrainingSettings(weight_decay=0.01, learning_rate=0.1)
     optimiser = _optimiser(_groups(learner, config), config)
     prompt = {"tail.network.prompt.values"}
     tail = {name for name, _ in learner.named_parameters() if name.startswith("tail.network.tail")}

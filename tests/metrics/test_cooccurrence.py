@@ -6,7 +6,7 @@ from math import isnan
 import numpy as np
 import pytest
 
-from nngcd.metrics.cooccurrence import cooccurrence_image, cooccurrence_statistics
+from nngcd.metrics.cooccurrence import _effective_rank, cooccurrence_image, cooccurrence_statistics
 
 ESTIMATED = ("old_sparsity", "new_sparsity", "negative_mass")
 ESTIMATED_ERRORS = tuple(f"{name}_error" for name in ESTIMATED)
@@ -203,3 +203,7 @@ def test_a_pixel_is_the_mean_over_its_patch(images, rng, size):
 
 def test_the_order_may_leave_images_out(images):
     assert cooccurrence_image(images[0], [3, 5, 9]).shape == (3, 3)
+
+
+def test_an_eigenvalue_too_small_for_a_share_leaves_the_rank_a_number():
+    assert _effective_rank(np.diag([20.0, 20.0, 5e-324])) == pytest.approx(2)

@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nngcd.datasets.image_arrays import ImageArrays
-from nngcd.datasets.split import image_table
-from nngcd.report.findings import Findings, Pictures
+from nngcd.data.image_arrays import ImageArrays
+from nngcd.data.split import image_table
+from nngcd.report.findings import Findings
+from nngcd.results.images import Pictures
 
 EVIL = "<script>window.hacked = true</script>"
 LONG = "a_name_without_a_single_space_" * 4
@@ -36,8 +37,10 @@ def findings() -> Findings:
             "label": names,
             "status": np.where(category_n < 2, "known", "new"),
             "confidence": rng.random(n).round(3),
+            "novelty": 0.5,
             "alt_1": names[::-1],
             "alt_1_p": 0.1,
+            "possible_label_error": False,
         }
     )
     categories = pd.DataFrame({"id": ids, "name": ids, "kind": ["known", "known", "new", "new"]})

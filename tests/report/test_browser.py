@@ -106,5 +106,5 @@ def test_the_page_works_without_a_network(findings, tmp_path, browser):
     assert browser.execute_script("return window.hacked") is None
     # The one thing the browser may complain of is this test, which reads the canvas more than once.
     assert [line for line in browser.get_log("browser") if "Multiple readback" not in line["message"]] == []
-    # chrome: is the browser's own empty first page.
-    assert {url.split(":", 1)[0] for url in requested(browser)} <= {"file", "data", "chrome"}
+    # chrome: and chrome-untrusted: are pages of the browser itself.
+    assert {url.split(":", 1)[0] for url in requested(browser)} <= {"file", "data", "chrome", "chrome-untrusted"}

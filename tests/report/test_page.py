@@ -12,15 +12,16 @@ import pandas as pd
 import pytest
 import torch
 
-from nngcd.clustering.estimate_k import KEstimate
 from nngcd.core.errors import DataError
-from nngcd.datasets.split import Split
+from nngcd.counting.estimate_k import KEstimate
+from nngcd.data.split import Split
 from nngcd.report import cards as cards_module
 from nngcd.report.charts import k_chart, loss_lines
-from nngcd.report.findings import Pictures, is_sorted
+from nngcd.report.findings import is_sorted
 from nngcd.report.matrix import coloured, make_matrix
 from nngcd.report.page import _asset, write_report
-from nngcd.results import describe
+from nngcd.results.images import Pictures
+from nngcd.results.tables import describe
 
 EVIL = "<script>window.hacked = true</script>"
 ESTIMATE = KEstimate(4, 3, 6, tuple((k, 1 / (1 + abs(k - 4))) for k in range(2, 9)), "pairs", "fair", "<b>", True)
@@ -118,7 +119,7 @@ def test_a_run_on_features_says_why_there_are_no_pictures(findings, tmp_path):
     assert page.with_class("names")
 
 
-def test_unsure_images_novelty_and_label_errors_are_used_when_they_are_there(findings, tmp_path):
+def test_unsure_images_novelty_and_label_errors_are_shown(findings, tmp_path):
     results = findings.results.copy()
     results["novelty"] = np.linspace(0, 1, len(results))
     results.loc[results.index[-1], "status"] = "unsure"
@@ -127,10 +128,8 @@ def test_unsure_images_novelty_and_label_errors_are_used_when_they_are_there(fin
     assert "1 are unsure" in text
     assert '<option value="unsure">' in text
     assert '<option value="errors">' in text
-    assert '<option value="novelty">' in text
     assert embedded(page)["novelty"][-1] == 1.0
     plain = written(findings, tmp_path)[1]
-    assert '<option value="novelty">' not in plain
     assert "unsure images" not in plain
 
 
@@ -140,7 +139,7 @@ def test_the_number_of_categories_is_told_with_its_interval(findings, tmp_path):
     assert 'About <strong class="number">4</strong> categories' in text
     assert "likely 3 to 6" in text
     assert "&lt;b&gt;" in text
-    assert "wider one may give another number" in text
+    assert "Try a wider one" in text
 
 
 def test_the_curve_shades_the_interval():
@@ -182,7 +181,7 @@ def test_scores_come_with_their_protocol(findings, tmp_path):
 def test_held_back_labels_give_an_honest_number(findings, tmp_path):
     held_back = {"n": 40, "n_right": 37, "accuracy": 92.5, "low": 80.1, "high": 97.4}
     text = written(replace(findings, summary={**findings.summary, "held_back": held_back}), tmp_path)[1]
-    assert "92.5 % are put into the right one (37 of 40 labels held back; 95 % interval 80.1 to 97.4)" in text
+    assert "of known categories: 92.5 % (37 of 40 held-back labels; 95 % interval 80.1 to 97.4)" in text
 
 
 def test_a_method_without_training_has_no_curves(findings, tmp_path):

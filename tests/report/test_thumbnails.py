@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from nngcd.datasets.image_files import ImageFiles, check_file
-from nngcd.datasets.split import image_table
+from nngcd.data.image_files import ImageFiles, check_file
+from nngcd.data.split import image_table
 from nngcd.report.thumbnails import CHANGED, make_thumbnails
 
 

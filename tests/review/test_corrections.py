@@ -1,7 +1,7 @@
 import pytest
 from finished_runs import lines
 
-from nngcd.core.errors import DataError, UserError
+from nngcd.core.errors import DataError, NoSuchDataError, UserError
 from nngcd.review.corrections import apply_corrections, read_corrections
 from nngcd.review.session import Review
 
@@ -45,3 +45,9 @@ def test_one_row_that_cannot_be_done_stops_all(run, tmp_path):
 def test_a_table_without_what_is_needed_is_refused(tmp_path, text):
     with pytest.raises(DataError):
         read_corrections(table(tmp_path, text))
+
+
+def test_a_table_that_is_not_there_is_named_with_its_neighbour(tmp_path):
+    table(tmp_path, "category,label\n")
+    with pytest.raises(NoSuchDataError, match=r"correction\.csv does not exist\. Did you mean '.*corrections\.csv'"):
+        read_corrections(tmp_path / "correction.csv")

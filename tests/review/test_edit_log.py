@@ -35,7 +35,7 @@ def test_a_crash_anywhere_in_an_append_loses_at_most_that_edit(run):
     both = run.edits.read_bytes()
     for end in range(len(whole) + 1, len(both) - 1, 7):
         run.edits.write_bytes(both[:end])
-        with pytest.warns(NngcdWarning, match="unfinished"):
+        with pytest.warns(NngcdWarning, match="incomplete"):
             torn = Review(run)
         assert [edit.op for edit in torn.log.edits] == ["rename"]
         torn.approve("crow")  # heals
@@ -69,15 +69,19 @@ def test_a_line_that_is_not_what_was_written_is_named(run):
         Review(run)
 
 
+def with_digest(values):
+    return json.dumps({**values, "sha256": edit_log._digest(values)}) + "\n"
+
+
 def test_a_log_of_another_run_is_refused(run):
     Review(run).rename("new-001", "Tawny")
     (line,) = lines(run)
-    del line["sha256"]  # as older versions wrote it
-    run.edits.write_text(json.dumps(line).replace("new-001", "new-999") + "\n")
-    with pytest.raises(DataError, match=r"R03: .* does not belong"):
+    del line["sha256"]
+    run.edits.write_text(with_digest(json.loads(json.dumps(line).replace("new-001", "new-999"))))
+    with pytest.raises(DataError, match=r"R03: .* does not match"):
         Review(run)
-    run.edits.write_text(json.dumps({**line, "op": "undo", "args": {}}) + "\n")
-    with pytest.raises(DataError, match="does not belong"):
+    run.edits.write_text(with_digest({**line, "op": "undo", "args": {}}))
+    with pytest.raises(DataError, match="does not match"):
         Review(run)
 
 

@@ -58,7 +58,7 @@ def test_splitting_makes_fresh_categories_and_retires_the_old_one(state):
     with pytest.raises(UserError, match=r"'new-001' was split into 'new-003', 'new-004'. Use 'new-003', 'new-004'"):
         do(after, "approve", category="new-001")
     for parts in ({"new-003": ["c"]}, {"new-003": ["c"], "new-004": []}, {"new-003": ["c"], "new-002": ["d"]}):
-        with pytest.raises(UserError, match=r"split|never used"):
+        with pytest.raises(UserError, match=r"split|unused id"):
             do(state, "split", category="new-001", parts=parts)
 
 
@@ -98,18 +98,18 @@ def test_a_moved_image_stays_decided_when_its_category_is_merged_but_not_when_it
     ("op", "args", "message"),
     [
         ("rename", {"category": "new-01", "name": "x"}, "no category 'new-01'. Did you mean 'new-001'?"),
-        ("rename", {"category": "new-001", "name": "  "}, "not empty"),
+        ("rename", {"category": "new-001", "name": "  "}, "is empty"),
         (
             "rename",
             {"category": "new-001", "name": "crow"},
-            r"'crow' is the name of crow. If they are one category: "
+            r"'crow' is the name of crow. If they are the same category: "
             r'merge\(\["new-001", "crow"\]\). If not, choose another name',
         ),
-        ("rename", {"category": "new-001", "name": "new-001"}, "is called 'new-001' already"),
+        ("rename", {"category": "new-001", "name": "new-001"}, "already has the name 'new-001'"),
         ("merge", {"categories": ["owl"], "into": "owl"}, "at least two"),
         ("move", {"images": ["zz"], "to": "owl"}, "no image 'zz'"),
         ("move", {"images": [], "to": "owl"}, "at least one image"),
-        ("move", {"images": ["a"], "to": "new-002", "is_fresh": True}, "never used"),
+        ("move", {"images": ["a"], "to": "new-002", "is_fresh": True}, "unused id"),
         ("unapprove", {"category": "owl"}, "'owl' is not approved"),
     ],
 )
@@ -128,7 +128,7 @@ def test_a_category_is_found_by_its_id_or_its_name(state):
 
 def test_a_name_that_is_the_id_of_a_renamed_category_is_said_to_be_that(state):
     named = do(state, "rename", category="new-001", name="Tawny")
-    with pytest.raises(UserError, match=r"'new-001' is the id of 'Tawny'. If they are one category"):
+    with pytest.raises(UserError, match=r"'new-001' is the id of 'Tawny'. If they are the same category"):
         do(named, "rename", category="new-002", name="new-001")
 
 

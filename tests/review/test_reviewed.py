@@ -12,7 +12,7 @@ def test_without_edits_the_results_are_those_of_the_run(run):
     before = results_table()
     table = found.table[: len(before)]
     for column in before.columns:
-        assert table[column].fillna("-").tolist() == before[column].fillna("-").tolist()
+        assert table[column].astype(object).fillna("-").tolist() == before[column].astype(object).fillna("-").tolist()
     assert not found.table["reviewed"].any()
     assert found.n_edits == 0
     assert found.categories["id"].tolist() == ["crow", "owl", "new-001", "new-002"]
@@ -20,7 +20,7 @@ def test_without_edits_the_results_are_those_of_the_run(run):
     # A file that could not be used has a row, an empty folder has not.
     assert found.table.iloc[-1][["file_name", "status"]].tolist() == ["_unlabelled/torn.png", "unreadable"]
     assert len(found.table) == 10
-    assert list(found.table.columns[-5:]) == ["reviewed", "review_action", "reviewed_at", "split", "group"]
+    assert list(found.table.columns[-6:-2]) == ["reviewed", "review_action", "reviewed_at", "possible_label_error"]
 
 
 def test_edits_change_category_label_status_and_say_who_decided(run):
@@ -44,7 +44,7 @@ def test_edits_change_category_label_status_and_say_who_decided(run):
 
 
 def test_further_columns_pass_through_and_doubt_ends_where_a_person_has_decided(tmp_path):
-    results = results_table().assign(novelty=0.5, possible_label_error=False)
+    results = results_table()
     results.loc[[1, 4, 8], "status"] = "unsure"
     run = finished_run(tmp_path / "run", results=results)
     review = Review(run)
@@ -123,29 +123,3 @@ def test_a_labelled_image_in_a_part_of_its_own_gets_another_label_only_from_a_na
     assert labels_of(run)["a"] == ("Barn", "approved")
     review.move(["id-a"], to="crow")
     assert labels_of(run)["a"] == ("crow", "moved")
-
-
-OLD_SPLIT = (
-    '{"t": "2026-01-02T10:00:00+00:00", "user": "ana", "op": "split", "args": {"category": "owl", "parts": '
-    '{"new-004": ["id-a", "id-b"], "new-005": ["id-c"]}}, "before": {"images": [{"category": "owl", "action": null, '
-    '"at": null, "ids": ["id-a", "id-b", "id-c"]}], "categories": {"new-004": null, "new-005": null, "owl": {"name": '
-    '"owl", "kind": "known", "is_approved": false, "action": null, "at": null, "into": []}}}}\n'
-)
-"""A line as older versions wrote it: all parts have ids of their own, and the known category is retired."""
-
-
-def test_a_split_of_an_older_version_means_what_it_meant_but_renames_no_label(run):
-    run.edits.parent.mkdir()
-    run.edits.write_text(OLD_SPLIT)
-    review = Review(run)
-    assert review.state.members("new-004") == ["id-a", "id-b"]
-    assert review.state.became("owl") == ["new-004", "new-005"]
-    assert "owl" not in review.state.live
-    assert labels_of(run)["a"] == ("owl", "given")
-    review.rename("new-004", "Tawny")
-    assert labels_of(run)["a"] == ("Tawny", "named")
-    review.undo()
-    review.undo()
-    assert review.state == review.first
-    assert run.edits.read_text().startswith(OLD_SPLIT)
-    assert review.split("owl", parts=[["id-a"], ["id-b", "id-c"]]) == ["owl", "new-006"]

@@ -4,8 +4,8 @@ from finished_runs import finished_run, lines, results_table
 
 from nngcd.core.errors import DataError, UserError
 from nngcd.core.run_folder import RunFolder
+from nngcd.results.suspicions import AlikePair
 from nngcd.review.session import Review
-from nngcd.suspicions import AlikePair
 
 
 def test_everything_is_there_again_when_the_run_is_opened_again(run):
@@ -110,9 +110,9 @@ def test_images_are_told_by_id_file_name_or_bare_name(tmp_path):
     review = Review(finished_run(tmp_path / "run", results=results))
     review.move(["e.png", "_unlabelled/f.png", "id-g", "crow/d.png"], to="owl")
     assert [review.state.images[f"id-{image}"].category for image in "efgd"] == ["owl"] * 4
-    with pytest.raises(UserError, match=r"'d\.png' may be any of 2 images: '_unlabelled/d\.png', 'crow/d\.png'\. Give"):
+    with pytest.raises(UserError, match=r"'d\.png' matches 2 images: '_unlabelled/d\.png', 'crow/d\.png'\. Give"):
         review.move(["d.png"], to="owl")
-    with pytest.raises(UserError, match=r"'_unlabelled/twice\.png' may be any of 2 images: '\S+', '\S+'\. Give one"):
+    with pytest.raises(UserError, match=r"'_unlabelled/twice\.png' matches 2 images: '\S+', '\S+'\. Give one"):
         review.reject(["_unlabelled/twice.png"])
     with pytest.raises(UserError, match=r"no image 'crow/dd\.png' in this run\. Did you mean 'crow/d\.png'"):
         review.reject(["crow/dd.png"])
@@ -144,8 +144,13 @@ def test_parts_can_be_given(run):
         (lambda r: r.split("new-001", parts=1), "at least 2"),
         (lambda r: r.split("gone"), "no category 'gone'"),
         (lambda r: r.move("id-a", to="owl"), "give a list of images"),
+        (lambda r: r.move(3, to="owl"), "give a list of images, not 3"),
         (lambda r: r.move(["owl/aa.png"], to="owl"), "no image 'owl/aa.png'"),
         (lambda r: r.merge([]), "at least two"),
+        (lambda r: r.merge("owl"), "give a list of categories, not 'owl'"),
+        (lambda r: r.tell_apart("owl"), "give a list of categories, not 'owl'"),
+        (lambda r: r.rename(1, "Tawny"), "give a category by its id or name, not 1"),
+        (lambda r: r.rename("new-001", None), "the name for 'new-001' must be text, not None"),
         (lambda r: r.merge(["owl", "owk"]), "no category 'owk'. Did you mean 'owl'"),
     ],
 )

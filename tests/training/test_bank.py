@@ -19,15 +19,15 @@ from nngcd.backbones.compiled import Compiled
 from nngcd.core import processes
 from nngcd.core.errors import DataError, NngcdWarning, ResourceError
 from nngcd.core.progress import Progress
-from nngcd.datasets import open_dataset
 from nngcd.datasets.arrays import from_arrays
-from nngcd.loading import ViewDataset
+from nngcd.datasets.opening import open_dataset
 from nngcd.training import bank_plan, bank_shards, bank_writing
 from nngcd.training.bank import DiskBank
 from nngcd.training.bank_files import Places
 from nngcd.training.bank_plan import VIEW_SEED, plan_bank
 from nngcd.training.bank_writing import view_bank
 from nngcd.training.extraction import centre_features, run_tail, run_trunk
+from nngcd.views.loading import ViewDataset
 
 N_IMAGES = 20
 
@@ -145,7 +145,7 @@ def test_a_cache_that_is_deleted_during_a_run_changes_nothing(backbone, pictures
 
 def test_a_cache_that_is_deleted_before_it_is_mapped_is_said_to_be(backbone, pictures, tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "wait", lambda: shutil.rmtree(tmp_path / "cache"))
-    with pytest.raises(ResourceError, match=r"R05: .*\.npy is gone: the cache was deleted.*nngcd fit --resume"):
+    with pytest.raises(ResourceError, match=r"R05: .*\.npy was deleted while the cache was in use.*nngcd fit --resume"):
         make(backbone, pictures, tmp_path / "cache")
 
 
@@ -168,9 +168,7 @@ def test_an_image_that_is_gone_is_named(backbone, tmp_path, rng, n_workers):
     split, _ = open_dataset(str(folder))
     plan = plan_bank(backbone, split, n_random=1, augmentation="crop", limit_gb=1)
     (folder / "3.png").unlink()
-    with pytest.raises(
-        DataError, match=r"^D04: cannot open image '.*3\.png': No such file.*--resume when it is back\.$"
-    ):
+    with pytest.raises(DataError, match=r"^D04: cannot open image '.*3\.png': No such file.*continue with --resume\.$"):
         view_bank(plan, cache=tmp_path / "cache", n_workers=n_workers, progress=Progress())
 
 
@@ -291,7 +289,7 @@ def test_two_runs_share_a_cache_at_once(write_bank, backbone, tmp_path):
 
 
 def test_views_that_are_kept_already_are_found_by_the_same_keys(backbone):
-    """A bank of an earlier version stays valid: crops and distorted views have the keys they always had."""
+    """Crops and distorted views have the keys they always had."""
     split = from_arrays(np.arange(2 * 8 * 8 * 3, dtype=np.uint8).reshape(2, 8, 8, 3))
 
     def keys(augmentation):
@@ -331,7 +329,7 @@ def test_views_in_half_precision_are_kept_apart(backbone, pictures, tmp_path):
 def test_what_killed_processes_left_is_removed_after_a_day(backbone, pictures, tmp_path):
     make(backbone, pictures, tmp_path)
     (folder,) = tmp_path.iterdir()
-    old, new = folder / ".a.npy.1-0123abcd.tmp", folder / ".b.npy.2-0123abcd.tmp"
+    old, new = folder / ".a.npy.89abcdef-1-0123abcd.tmp", folder / ".b.npy.89abcdef-2-0123abcd.tmp"
     old.touch()
     new.touch()
     os.utime(old, (0, 0))

@@ -90,5 +90,5 @@ def test_a_checkpoint_that_contradicts_its_run_is_refused(tmp_path):
     name = next(name for name in tensors if name.startswith("model."))
     for others in ({}, tensors | {name: torch.zeros(7, 7)}, tensors | {"momentum.method.weight": torch.zeros(7, 7)}):
         write_tensors(path, others, {"epochs_done": "3"})
-        with pytest.raises(DataError, match=r"last\.safetensors is damaged \(it does not fit this run"):
+        with pytest.raises(DataError, match=r"last\.safetensors is damaged \(it does not match this run"):
             load_checkpoint(path, learner, optimiser, 4)

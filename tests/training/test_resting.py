@@ -56,7 +56,8 @@ def trained(backbone, bank, method, *, resting, epochs=4, rate=0.1, progress=Non
     source = RestingFirst(*sources, resting)
     assert source.n_batches == 3
     loop.train(
-        learner, source, loop.Config(epochs=epochs), overview=None, fabric=Fabric(accelerator="cpu", devices=1),
+        learner, source, loop.TrainingSettings(epochs=epochs), overview=None,
+        fabric=Fabric(accelerator="cpu", devices=1),
         run=None, progress=progress or Progress(),
     )  # fmt: skip
     return learner
@@ -117,6 +118,6 @@ def test_a_tail_without_an_adapter_and_an_averaged_one_can_rest(tail):
 
 
 def test_a_share_of_the_epochs_is_rounded_down_but_never_to_none():
-    assert [loop.Config(epochs=n, resting_share=0.89).resting_epochs for n in (1, 2, 34)] == [1, 1, 30]
-    assert loop.Config(epochs=100, resting_share=0.29).resting_epochs == 29
-    assert loop.Config(epochs=5).resting_epochs == 0
+    assert [loop.TrainingSettings(epochs=n, resting_share=0.89).resting_epochs for n in (1, 2, 34)] == [1, 1, 30]
+    assert loop.TrainingSettings(epochs=100, resting_share=0.29).resting_epochs == 29
+    assert loop.TrainingSettings(epochs=5).resting_epochs == 0

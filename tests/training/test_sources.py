@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from nngcd.backbones import load_backbone
-from nngcd.datasets.image_arrays import ImageArrays
+from nngcd.data.image_arrays import ImageArrays
 from nngcd.training.bank import MemoryBank
 from nngcd.training.sources import BankViews, OnlineViews, times_before
-from nngcd.views import Config
+from nngcd.views.preprocessing import ViewSettings
 
 N_IMAGES = 40
 
@@ -60,7 +60,7 @@ def test_online_views_pass_through_the_trunk(rng, labels, recipe):
     images = ImageArrays(rng.integers(0, 255, size=(N_IMAGES, 48, 48, 3)).astype(np.uint8))
     backbone = load_backbone("resnet18", pretrained=False, image_size=32)
     source = OnlineViews(
-        images, labels, backbone, Config(recipe=recipe), batch_size=8, seed=0, may_flip=True, n_workers=0
+        images, labels, backbone, ViewSettings(recipe=recipe), batch_size=8, seed=0, may_flip=True, n_workers=0
     )
     hidden_vb, *_ = next(source.batches(0))
     assert hidden_vb.shape[:2] == (2, 8)
@@ -91,7 +91,7 @@ def test_a_method_chooses_the_images_of_each_batch_which_need_not_be_of_one_size
         images = ImageArrays(rng.integers(0, 255, size=(N_IMAGES, 48, 48, 3)).astype(np.uint8))
         backbone = load_backbone("resnet18", pretrained=False, image_size=32)
         source = OnlineViews(
-            images, labels, backbone, Config(), batch_size=20, seed=0, may_flip=True, n_workers=0, draw=draw
+            images, labels, backbone, ViewSettings(), batch_size=20, seed=0, may_flip=True, n_workers=0, draw=draw
         )
     assert not sizes, "a method may know its batches only after it has looked"
     batches = list(source.batches(0))
@@ -110,7 +110,7 @@ def test_an_image_that_is_drawn_again_in_an_epoch_shows_other_views(rng):
         images,
         np.array([0, -1] * 3),
         backbone,
-        Config(recipe="random+centre"),
+        ViewSettings(recipe="random+centre"),
         batch_size=6,
         seed=0,
         may_flip=True,

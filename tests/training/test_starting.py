@@ -10,8 +10,8 @@ from nngcd.core.errors import ConfigError, DataError, NngcdWarning, UserError
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.arrays import from_arrays
-from nngcd.job import check_start, prepare
 from nngcd.pipeline import discover, fit
+from nngcd.runs.preparing import check_start, prepare
 from nngcd.settings import resolve
 from nngcd.training.model import Blueprint, build_backbone
 
@@ -50,14 +50,16 @@ def test_a_run_begins_with_the_tail_and_heads_of_the_other(first, blob_split):
 
 def test_another_method_takes_what_it_has_too(first, blob_split):
     loaded = prepare(blob_split, still(first)).start.model
-    with pytest.warns(NngcdWarning, match=r"first \(simgcd\) has no head that this method has, too"):
+    with pytest.warns(NngcdWarning, match=r"first \(simgcd\) has no head in common with this method"):
         started = fit(blob_split, still(first, "gcd"))
     for name, tensor in loaded.backbone.tail.state_dict().items():
         torch.testing.assert_close(started.model.backbone.tail.state_dict()[name], tensor)
 
 
 def test_a_head_of_another_shape_is_named(first, blob_split):
-    with pytest.warns(NngcdWarning, match=r"these of .*first have another shape and begin anew: projection.*n_hidden"):
+    with pytest.warns(
+        NngcdWarning, match=r"these of .*first have another shape and are not used: projection.*n_hidden"
+    ):
         fit(blob_split, still(first, loss=SMALL | {"n_hidden": SMALL["n_hidden"] + 1}))
 
 
@@ -77,7 +79,9 @@ def test_a_start_that_was_whitened_or_saw_other_sizes_says_how_to_go_on(first, b
 def test_k_is_that_of_the_other_run_unless_it_is_given(first, blob_split):
     assert prepare(blob_split, still(first, k=None)).k == 6
     assert prepare(blob_split, still(first, k="4..8")).k == 6
-    with pytest.raises(ConfigError, match=r"--init-from.*n_clusters is 6, this run's is 7; start with --k 6, or from"):
+    with pytest.raises(
+        ConfigError, match=r"--init-from.*n_clusters is 6, but this run's is 7; start with --k 6, or from"
+    ):
         prepare(blob_split, still(first, k=7))
     with pytest.raises(ConfigError, match=r"it has 6 categories, not 7 to 9; leave out --k"):
         prepare(blob_split, still(first, k="7..9"))
@@ -94,9 +98,9 @@ def test_a_stage_that_the_other_run_has_done_is_left_out(first):
 
 def test_runs_that_do_not_fit_are_refused(first, blobs, blob_split, tmp_path):
     features, labels, _ = blobs
-    with pytest.raises(ConfigError, match=r"known categories are not those of these data: for example '2'"):
+    with pytest.raises(ConfigError, match=r"known categories differ from those of the data: for example '2'"):
         prepare(from_arrays(features, np.where(labels == 2, 3, labels)), still(first))
-    with pytest.raises(ConfigError, match="n_features is 16, this run's is 8"):
+    with pytest.raises(ConfigError, match="n_features is 16, but this run's is 8"):
         prepare(from_arrays(features[:, :8], labels), still(first))
     with pytest.raises(ConfigError, match="whitened features are made anew in every run; leave out"):
         prepare(blob_split, still(first, whitened_features=4))
@@ -106,7 +110,7 @@ def test_runs_that_do_not_fit_are_refused(first, blobs, blob_split, tmp_path):
 
 
 def test_labels_that_taught_the_other_run_judge_nothing(first, blob_split):
-    with pytest.raises(ConfigError, match=r"taught with \d+ labels that this run is to be judged by.*--use-all-labels"):
+    with pytest.raises(ConfigError, match=r"trained with \d+ labels that this run holds back.*--use-all-labels"):
         prepare(blob_split, still(first, hold_back=0.2))
 
 
@@ -115,7 +119,7 @@ def test_labels_that_the_other_run_held_back_too_may_judge(blob_split, tmp_path)
     discover(prepare(blob_split, settings(hold_back=0.2)), None, run, cache=None, progress=Progress())
     assert prepare(blob_split, still(run, hold_back=0.2)).is_held_back.any()
     assert not prepare(blob_split, still(run)).is_held_back.any()
-    with pytest.raises(ConfigError, match="taught with"):
+    with pytest.raises(ConfigError, match="trained with"):
         prepare(blob_split, still(run, hold_back=0.2, seed=1))
 
 
@@ -145,7 +149,7 @@ def test_a_folder_that_is_no_run_is_named(blob_split, tmp_path):
 @pytest.mark.parametrize("preset", ["official", "paper"])
 def test_sptnet_without_a_trained_start_is_refused_with_the_commands_that_make_one(blob_split, preset):
     asked = {"data": "my images", "method": "sptnet", "preset": preset, "effort": "full", "backbone": "dino", "seed": 3}
-    with pytest.raises(ConfigError, match="sptnet begins with a network that simgcd has trained") as error:
+    with pytest.raises(ConfigError, match="sptnet starts from a network trained with simgcd") as error:
         prepare(blob_split, resolve(asked))
     shared = f"--preset {preset} --effort full --backbone dino --seed 3"
     assert [line.strip() for line in str(error.value).splitlines()[1:]] == [
@@ -171,5 +175,5 @@ def test_the_commands_that_make_a_start_have_all_that_was_asked_for():
 def test_a_wrong_start_is_found_before_the_data_are_opened(nngcd):
     code, said, err = nngcd("fit", "no such folder", "--dataset", "folder", "--method", "sptnet", "--preset", "paper")
     assert code == 2
-    assert "sptnet begins with a network that simgcd has trained" in " ".join(err.split())
+    assert "sptnet starts from a network trained with simgcd" in " ".join(err.split())
     assert said == "Loading…\n"

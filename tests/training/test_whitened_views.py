@@ -14,7 +14,7 @@ from nngcd.backbones.features import feature_backbone
 from nngcd.backbones.whitened import whitened
 from nngcd.clustering.whitening import whitened_within_classes, whitening
 from nngcd.core.errors import ConfigError
-from nngcd.job import prepare
+from nngcd.runs.preparing import prepare
 from nngcd.settings import resolve
 from nngcd.training.bank import MemoryBank
 from nngcd.training.learner import Learner
@@ -155,5 +155,5 @@ def test_fewer_than_one_direction_are_refused():
     ],
 )
 def test_a_method_inside_the_network_has_no_frozen_features_to_make_more_of(values, named, blob_split):
-    with pytest.raises(ConfigError, match=f"{named}: sptnet learns inside the network"):
+    with pytest.raises(ConfigError, match=f"{named}: sptnet trains inside the network"):
         prepare(blob_split, resolve({"method": "sptnet", "effort": "quick", "k": 4, **values}))

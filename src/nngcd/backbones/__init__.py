@@ -47,8 +47,8 @@ def load_backbone(
     components = component_names(__name__, "load")
     if weights == RANDOM:
         if name in components:
-            raise ConfigError("weights", "random", f"{name} comes with its own; random ones are for models of timm")
-        warn(f"{name} with random weights: it shows that everything runs; the accuracy says nothing about a method.")
+            raise ConfigError("weights", "random", f"{name} has its own weights; random ones are only for timm models")
+        warn(f"{name} has random weights: use it only to test that everything runs, not to judge accuracy.")
         weights, pretrained = None, False
     if name in components:
         load = find_component(__name__, name, "load").load
@@ -79,4 +79,4 @@ def check_name(name: str) -> None:
 
     if name.partition(".")[0] not in timm_names():
         near = did_you_mean(name, [*names, *timm_names()])
-        raise UserError(f"no backbone '{name}'.{near} There are: {', '.join(names)}, and every model of timm.")
+        raise UserError(f"unknown backbone '{name}'.{near} Choose from: {', '.join(names)}, or any timm model.")

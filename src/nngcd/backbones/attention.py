@@ -20,10 +20,10 @@ def check_has_attention(network: nn.Module) -> None:
     """Raise `UserError` unless the network is a ViT with a class token and timm's plain attention in its last block."""
     kind = type(network).__name__
     if not isinstance(network, VisionTransformer):
-        raise UserError(f"{kind} is no ViT, and only a ViT has a class token whose attention can be shown")
+        raise UserError(f"{kind} is not a ViT; only a ViT has a class token with attention to show")
     transformer: Any = network
     if not transformer.has_class_token:
-        raise UserError(f"this {kind} has no class token whose attention could be shown")
+        raise UserError(f"this {kind} has no class token with attention to show")
     attn = getattr(transformer.blocks[-1], "attn", None)
     if type(attn) is not Attention:
         raise UserError(f"the last block of this {kind} has a {type(attn).__name__}, not timm's plain attention")

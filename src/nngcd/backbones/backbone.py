@@ -16,7 +16,7 @@ from nngcd.backbones.compiled import Around, Compiled
 from nngcd.backbones.folding import with_folded_norms
 from nngcd.backbones.weights import fingerprint
 from nngcd.core.device import Precision
-from nngcd.views import Preprocessing
+from nngcd.views.preprocessing import Preprocessing
 
 # Images per trunk pass on a CPU. Measured on two cores in use with efficientnet_lite0 in channels_last, median of 8
 # interleaved runs: 69 images/s in batches of 8, 38 in batches of 16, 31 in batches of 64.
@@ -34,7 +34,7 @@ QUICK_SQUARED_LENGTH = 20
 # steps: all its features become the same vector (tests/test_pipeline.py trains one).
 CNN_TAIL_LEARNING_RATE = 0.1
 
-Split = Callable[[nn.Module], tuple[nn.Module, nn.Module]]
+TailCut = Callable[[nn.Module], tuple[nn.Module, nn.Module]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,7 +57,7 @@ class Backbone:
 
     name: str
     network: nn.Module
-    split: Split
+    split: TailCut
     preprocessing: Preprocessing
     n_features: int
     fingerprint: str

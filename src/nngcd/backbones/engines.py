@@ -53,7 +53,7 @@ class Trial:
         """What was found, for `nngcd doctor` and a run's environment.json."""
         if self.failure:
             return self.failure
-        return f"OpenVINO has {self.speed:.1f} times the speed of torch; outputs differ by {self.difference:.0e}"
+        return f"OpenVINO is {self.speed:.1f} times as fast as torch; outputs differ by {self.difference:.0e}"
 
 
 def choose_engine(name: str, backbone: Backbone, *, n_images: int) -> None:
@@ -75,14 +75,14 @@ def choose_engine(name: str, backbone: Backbone, *, n_images: int) -> None:
         return
     obstacle = _obstacle(backbone)
     if name == "auto" and n_images < FEWEST_IMAGES:
-        obstacle = f"compiling takes longer than it saves for fewer than {FEWEST_IMAGES} images"
+        obstacle = f"compiling saves no time for fewer than {FEWEST_IMAGES} images"
     trial = Trial(failure=obstacle) if obstacle else _shared_trial(backbone)
     trunk.engine_reason = trial.words
     if not trial.failure and (trial.speed > 1 or name == "openvino"):
         trunk.compiled = compiled or Compiled(trunk.network)
     elif name == "openvino":
         if trial.failure == MISSING:
-            raise ResourceError(f"{MISSING}, so --engine openvino cannot be used.")
+            raise ResourceError(f"{MISSING}; --engine openvino needs it.")
         raise ConfigError("engine", name, f"{trial.failure}; use --engine auto")
 
 
@@ -90,9 +90,9 @@ def _obstacle(backbone: Backbone) -> str:
     """Return why OpenVINO cannot be tried, or an empty string."""
     device = next(backbone.trunk.parameters()).device.type
     if device != "cpu":
-        return f"OpenVINO is used on a CPU only, and this runs on {device}"
+        return f"OpenVINO is used on CPUs only; this runs on {device}"
     if backbone.trunk.precision != "32-true":
-        return f"OpenVINO is used in single precision only, and this is {backbone.trunk.precision}"
+        return f"OpenVINO is used in single precision only; this is {backbone.trunk.precision}"
     return "" if openvino_version() else MISSING
 
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from nngcd.backbones.backbone import Backbone, frozen
 from nngcd.core.errors import UserError
-from nngcd.views import Preprocessing
+from nngcd.views.preprocessing import Preprocessing
 
 
 def feature_backbone(n_features: int) -> Backbone:

@@ -31,7 +31,7 @@ def check_pre_training(name: str, *, needs_weights: bool) -> None:
     architecture, _, pre_training = name.partition(".")
     known = timm.list_pretrained(f"{architecture}.*")
     if (pre_training and name not in known) or (needs_weights and not known):
-        there_are = f"There are: {', '.join(known)}." if known else "Give your own with --weights FILE.safetensors."
+        there_are = f"Choose from: {', '.join(known)}." if known else "Use your own with --weights FILE.safetensors."
         raise UserError(f"timm has no pre-trained weights '{name}'. {there_are}")
 
 
@@ -47,7 +47,7 @@ def pretrained_timm(name: str) -> nn.Module:
     except Exception as error:  # each HTTP library has errors of its own; the cause is named and kept
         raise ResourceError(
             f"S04: the weights of '{name}' are not in the cache ({constants.HF_HUB_CACHE}) and cannot be downloaded "
-            f"({type(error).__name__}). On a machine with network, download {_address(name)}; "
+            f"({type(error).__name__}). On a machine with a network, download {_address(name)}; "
             "copy the file here and add --weights FILE.safetensors."
         ) from error
     return model

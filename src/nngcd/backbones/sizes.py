@@ -110,7 +110,7 @@ def with_sizes(backbone: Backbone, sizes: Sequence[float]) -> Backbone:
     own = backbone.preprocessing.image_size
     sides = _sides(backbone, sizes)
     if len({*sides}) < len(sides):
-        reason = f"of {own} pixels are {', '.join(map(str, sides))}: twice the same. Choose sizes further apart"
+        reason = f"of {own} pixels are {', '.join(map(str, sides))}, two of which are equal. Choose sizes further apart"
         raise ConfigError("views.sizes", list(sizes), reason)
     try:
         with torch.no_grad():
@@ -119,7 +119,7 @@ def with_sizes(backbone: Backbone, sizes: Sequence[float]) -> Backbone:
     except (AssertionError, RuntimeError) as error:
         if is_out_of_memory(error):
             raise
-        reason = f"{backbone.name} takes images of {own} pixels only; {ONE_SIZE}"
+        reason = f"{backbone.name} accepts only images of {own} pixels; {ONE_SIZE}"
         raise ConfigError("views.sizes", list(sizes), reason) from error
     preprocessing = replace(backbone.preprocessing, image_size=max(sides))
     return replace(backbone, split=partial(_split_sizes, backbone=backbone, sizes=sizes), preprocessing=preprocessing)

@@ -15,7 +15,7 @@ from nngcd.backbones.timm_models import FOLDABLE, split_timm
 from nngcd.backbones.weights import fingerprint, load_weights
 from nngcd.core.errors import ConfigError
 from nngcd.core.torchvision_ops import make_torchvision_importable
-from nngcd.views import Preprocessing
+from nngcd.views.preprocessing import Preprocessing
 
 make_torchvision_importable()
 
@@ -81,12 +81,12 @@ def check_image_size(model: nn.Module, name: str, image_size: int) -> None:
         below = image_size // patch * patch
         if below != image_size:
             nearest = " and ".join(str(size) for size in (below, below + patch) if size)
-            reason = f"{name} cuts images into patches of {patch} pixels; the nearest sizes are {nearest}"
+            reason = f"{name} uses patches of {patch} pixels; the nearest sizes are {nearest}"
             raise ConfigError("image_size", image_size, reason)
     own = network.pretrained_cfg["input_size"][-1]
     is_fixed = network.pretrained_cfg.get("fixed_input_size") and not hasattr(model, "set_input_size")
     if is_fixed and image_size != own:
-        raise ConfigError("image_size", image_size, f"{name} reads only images of {own} pixels")
+        raise ConfigError("image_size", image_size, f"{name} accepts only images of {own} pixels")
 
 
 def set_image_size(model: nn.Module, image_size: int) -> None:

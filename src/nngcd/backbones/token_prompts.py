@@ -72,8 +72,8 @@ def with_token_prompts(backbone: Backbone, *, n_prompts: int, n_read: int, gener
     network: Any = backbone.network
     if not reads_only_class_token(network):
         raise UserError(
-            f"prompts need a plain vision transformer that is read at its class token; '{backbone.name}' is none. "
-            "Use --backbone dino, or, to try it out, --backbone test_vit --weights random."
+            f"prompts need a plain vision transformer with a class token, but '{backbone.name}' is not one. "
+            "Use --backbone dino or, for a trial, --backbone test_vit --weights random."
         )
     trained = {id(parameter) for parameter in backbone.tail.parameters()}
     n_trained = sum(any(id(p) in trained for p in block.parameters()) for block in network.blocks)

@@ -60,13 +60,13 @@ def read_state(source: Path) -> State:
         ResourceError: there is no such file.
     """
     if not source.is_file():
-        raise ResourceError(f"there is no weights file {source}. Give the path of a .safetensors, .pth or .pt file.")
+        raise ResourceError(f"weights file {source} not found. Give the path of a .safetensors, .pth or .pt file.")
     if source.suffix not in SUFFIXES:
         raise DataError(f"{source} is not a weights file: expected .safetensors, .pth or .pt.")
     content = unwrapped(_content(source))
     state = {str(name): tensor for name, tensor in content.items() if isinstance(tensor, Tensor)}
     if not state:
-        raise DataError(f"{source} holds no tensors by name; expected a state dict.")
+        raise DataError(f"{source} has no named tensors; give a state dict.")
     return state
 
 
@@ -95,12 +95,12 @@ def _content(source: Path) -> Mapping[str, Any]:
     except Exception as error:  # a damaged pickle can raise anything
         if isinstance(error, pickle.UnpicklingError) and "GLOBAL" in str(error):
             raise DataError(
-                f"{source} may run code when loaded, so it is not loaded: it holds more than tensors. "
-                "If you trust its author, save its state dict once with safetensors.torch.save_file and give that file."
+                f"{source} contains more than tensors and could run code, so it was not loaded. "
+                "If you trust it, save its state dict with safetensors.torch.save_file and use that file."
             ) from error
         raise DataError(f"{source} is damaged or not a weights file ({type(error).__name__}).") from error
     if not isinstance(content, Mapping):
-        raise DataError(f"{source} holds a {type(content).__name__}; expected a state dict, that is tensors by name.")
+        raise DataError(f"{source} holds a {type(content).__name__}; give a state dict (named tensors).")
     return content
 
 
@@ -118,6 +118,6 @@ def _check(wanted: Mapping[str, Tensor], state: Mapping[str, Tensor], source: Pa
     if lines:
         names = "" if wanted.keys() & state.keys() else f" The names in the file: {', '.join([*state][:3])} ..."
         raise DataError(
-            f"the weights in {source} belong to another model: {len(lines)} of {len(wanted)} tensors do not fit. "
+            f"the weights in {source} belong to another model: {len(lines)} of {len(wanted)} tensors do not match. "
             f"{'; '.join(lines[:3])}.{names}"
         )

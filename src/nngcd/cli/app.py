@@ -87,7 +87,9 @@ def start(
     Try it now:  nngcd demo
     """
     if n_launched() > 1 and context.invoked_subcommand != "fit":
-        raise UserError(f"only `fit` runs in several processes; start `nngcd {context.invoked_subcommand}` alone.")
+        raise UserError(
+            f"only `nngcd fit` runs in several processes; start `nngcd {context.invoked_subcommand}` in one."
+        )
 
 
 def program() -> None:
@@ -116,7 +118,7 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt as stop:
         if str(stop):
-            say_error(f"\nStopped; {stop}. Repeat the command to go on.", mark="")
+            say_error(f"\nStopped; {stop}. Repeat the command to continue.", mark="")
         sys.exit(EXIT_INTERRUPTED)
     except OSError as error:
         _end_of_file(error)
@@ -133,25 +135,25 @@ def _end_of_file(error: OSError) -> NoReturn:
         sys.exit(ResourceError.exit_code)
     if error.errno != errno.ENAMETOOLONG:
         _report_bug()
-    say_error(f"'{str(error.filename)[:60]}...' is too long for a name of a file or folder.")
+    say_error(f"'{str(error.filename)[:60]}...' is too long for a file name; choose a shorter one.")
     sys.exit(UserError.exit_code)
 
 
 def _end_of_machine(error: RuntimeError | MemoryError) -> NoReturn:
-    """End a command that ran out of memory, or whose other processes are gone; anything else is our bug."""
+    """End a command that ran out of memory or lost its other processes; anything else is our bug."""
     from nngcd.core.memory import is_out_of_memory
     from nngcd.core.processes import is_broken_connection
 
     if is_out_of_memory(error):
-        way_out = "Use smaller images (--image-size), or close other programs; a run goes on with `nngcd fit --resume`."
-        say_error(f"T06: memory ran out. {way_out}")
+        way_out = "Use smaller images (--image-size) or close other programs. To continue a run: nngcd fit --resume RUN"
+        say_error(f"T06: out of memory. {way_out}")
         sys.exit(ResourceError.exit_code)
     if isinstance(error, RuntimeError) and is_broken_connection(error):
-        say_error("another process of this run has ended; what it says is above or below.")
+        say_error("another process of this run has ended; see its message above or below.")
         sys.exit(TrainingError.exit_code)
-    # Not an error that was raised in such a process, whose message is another: that is our bug.
+    # An error raised inside such a process has another message and is our bug.
     if str(error).startswith("DataLoader worker (pid"):
-        way_out = "Try fewer (--workers 1); a run goes on with `nngcd fit --resume`."
+        way_out = "Try fewer (--workers 1). To continue a run: nngcd fit --resume RUN"
         say_error(
             f"T06: a process that reads images ended unexpectedly; the system may have run out of memory. {way_out}"
         )

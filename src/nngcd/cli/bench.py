@@ -26,47 +26,40 @@ def bench(  # noqa: PLR0913 (one parameter per flag)
     workers: options.Workers = None,
     assignments: options.Assignments = None,
     smoke: options.Smoke = False,
-    out: Annotated[Path | None, typer.Option(help="Where everything goes. (default: runs/bench-DATASET)")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for everything. (default: runs/bench-DATASET)")] = None,
     cache: options.Cache = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Run methods on a benchmark with several seeds, and print our numbers beside the published ones.
+    """Run methods on a benchmark with several seeds, and compare the results with the published ones.
 
-    One folder per run; when interrupted, the same command goes on where it stopped.
+    Makes one folder per run. If interrupted, repeat the command to continue.
 
     Example:  nngcd bench cub --root data/CUB_200_2011 --method simgcd,nngcd --preset official
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
-    from nngcd.bench.benchmark_report import benchmark_report, on_one_backbone
-    from nngcd.bench.comparison import gain_sentences, ranked
-    from nngcd.bench.grid import Variant, make_grid
     from nngcd.cli import grid
     from nngcd.core.components import component_names
-    from nngcd.settings import presets_of
+    from nngcd.core.config import parse_assignments
+    from nngcd.research.benchmark import benchmark
+    from nngcd.research.doing import shared_values
 
     flags = {
         "preset": preset, "effort": effort, "backbone": backbone, "weights": weights, "image_size": image_size,
         "k": k, "device": device, "workers": workers,
     }  # fmt: skip
-    values = grid.shared_values(dataset, root, flags, assignments or [])
     methods = component_names("nngcd.methods", "Method") if method == "all" else grid.names_of(method, "--method")
-    out = out or Path("runs") / f"{'smoke' if smoke else 'bench'}-{dataset}"
-    without = [name for name in methods if values.get("preset", "default") not in presets_of(name)]
-    # Where no method has the preset, the first one says so.
-    variants = [Variant(name, {"method": name}) for name in methods if name not in without or without == methods]
-    cells = make_grid(variants, options.seed_range(seeds), values, out, is_smoke=smoke)
-    done = grid.do_grid(cells, cache=cache, is_quiet=quiet or json)
-    rows = done.rows()
-    report = benchmark_report(dataset, rows, done.summaries, without=without)
-    report = grid.noted(report, grid.start_notes(cells))
-    report = grid.marked(report) if smoke else report
-    files = grid.write(done, report, out, "bench")
+    settings = shared_values(dataset, root, flags, parse_assignments(assignments or []))
+    with grid.grid_display(cache=cache, is_quiet=quiet or json) as doing:
+        found = benchmark(
+            dataset, methods, seeds=options.seed_range(seeds), settings=settings, root=root, out=out, is_smoke=smoke,
+            doing=doing,
+        )  # fmt: skip
     if json:
-        say_json(grid.as_json(rows, report, files))
+        say_json(grid.as_json(found.rows, found.report, found.files))
     else:
-        grid.show(report)
-        for number, sentence in enumerate(gain_sentences(ranked(on_one_backbone(rows, done.summaries)))):
+        grid.show(found.report)
+        for number, sentence in enumerate(found.gains):
             say(sentence if number else f"\n{sentence}")
-        say(f"\nThis table: {files[0]} and {files[1].name}; every run: {files[2]}")
-    grid.end(done)
+        say(f"\nThis table: {found.files[0]} and {found.files[1].name}; every run: {found.files[2]}")
+    grid.end(found.done)

@@ -18,15 +18,15 @@ SECONDS_PER_DAY = 86_400
 KEPT = ("views-*", "seen-*", "engines")
 """What nngcd puts into a cache; nothing else in the folder is touched."""
 
-Folder = Annotated[Path | None, typer.Option("--cache", metavar="FOLDER", help="Another cache. (default: your own)")]
-Days = Annotated[int, typer.Option(min=0, help="Only what no run has added to for so many days.")]
+Folder = Annotated[Path | None, typer.Option("--cache", metavar="FOLDER", help="Cache folder. (default: your own)")]
+Days = Annotated[int, typer.Option(min=0, help="Delete only what no run has added to for N days.")]
 
-app = typer.Typer(no_args_is_help=True, help="See or delete the features that are kept for later runs.")
+app = typer.Typer(no_args_is_help=True, help="List or delete the features kept for later runs.")
 
 
 @app.command("list")
 def list_(cache: Folder = None, json: options.Json = False) -> None:
-    """Show where features are kept, of which backbone, and how large they are.
+    """Show where features are kept, from which backbone, and how large they are.
 
     Example:  nngcd cache list
     """
@@ -40,12 +40,12 @@ def list_(cache: Folder = None, json: options.Json = False) -> None:
     for facts in found:
         say(f"  {_size(facts['bytes']):>9}  {facts['days']:>4} days old  {facts['name']}")
     if found:
-        say("Delete it with `nngcd cache clear`: later runs compute again what they need.")
+        say("To delete them: nngcd cache clear. Later runs then compute them again.")
 
 
 @app.command()
 def clear(cache: Folder = None, older_than: Days = 0, json: options.Json = False) -> None:
-    """Delete the features that are kept; runs, results and models stay.
+    """Delete the kept features. Runs, results and models stay.
 
     Example:  nngcd cache clear --older-than 30
     """
@@ -65,7 +65,7 @@ def clear(cache: Folder = None, older_than: Days = 0, json: options.Json = False
 
 def _place(cache: Path | None) -> Path:
     if cache is not None and not cache.is_dir():
-        raise ConfigError("--cache", str(cache), "is no folder; leave it out for your own cache")
+        raise ConfigError("--cache", str(cache), "is not a folder; leave it out to use your own cache")
     return cache or user_cache()
 
 

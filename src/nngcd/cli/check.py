@@ -15,9 +15,9 @@ from nngcd.cli.reading_options import as_typed, takes_reading
 from nngcd.core.errors import ConfigError, DataError
 
 OUT_HELP = (
-    "Folder for summary.json, problems.csv, duplicates.csv and near_copies.csv. (default: DATA.check beside DATA)"
+    "Folder for summary.json, problems.csv, duplicates.csv and near_copies.csv. (default: DATA.check, next to DATA)"
 )
-TIMES_HELP = "Measure how long a fit would take (some seconds)."
+TIMES_HELP = "Estimate how long a fit takes (needs a few seconds)."
 
 
 @takes_reading
@@ -25,7 +25,7 @@ def check(  # noqa: PLR0913 (one parameter per flag)
     data: options.Data,
     dataset: options.Dataset = None,
     out: Annotated[Path | None, typer.Option(help=OUT_HELP)] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit code 3 if there is any problem.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 3 if there is any problem.")] = False,
     times: Annotated[bool, typer.Option(help=TIMES_HELP)] = True,
     backbone: options.Backbone = None,
     device: options.Device = "auto",
@@ -33,24 +33,25 @@ def check(  # noqa: PLR0913 (one parameter per flag)
     quiet: options.Quiet = False,
     reading: dict[str, Any] | None = None,
 ) -> None:
-    """Look at all images of DATA before sorting them: counts, unreadable files, duplicates, labels that look wrong.
+    """Check all images of DATA before sorting: counts, unreadable files, duplicates, suspicious labels.
 
-    Nothing is changed. Exit code 3 when `nngcd fit` would refuse the data, or, with --strict, if there is any problem.
+    Nothing is changed. Exits with code 3 if `nngcd fit` would refuse the data or, with --strict, if there is any
+    problem.
 
     Example:  nngcd check my_images/
     """
     # Imported here: pandas takes its time, and `nngcd --help` should not wait for it.
+    from nngcd.checking.check import check_data
     from nngcd.core.config import build
-    from nngcd.datasets.checking import check_data
-    from nngcd.datasets.reading import Config
+    from nngcd.data.reading import ReadingSettings
 
     folder = _out_folder(data, out)
     with progress_display(is_quiet=quiet or json) as progress:
-        chosen = build(Config, reading or {})
+        chosen = build(ReadingSettings, reading or {})
         report = check_data(data, dataset=dataset, reading=chosen, on_progress=reading_shown(progress))
         report = dataclasses.replace(report, flags=(*_named("--dataset", dataset), *as_typed(reading or {})))
         if times and report.split is not None and report.split.images is not None:
-            from nngcd.effort_times import with_times
+            from nngcd.checking.effort_times import with_times
 
             report = with_times(report, backbone=backbone, device=device)
     # Said before it is written: beside images on a read-only share nothing can be.

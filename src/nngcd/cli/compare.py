@@ -11,22 +11,22 @@ from nngcd.cli import options
 from nngcd.cli.display import say, say_json
 from nngcd.core.errors import ConfigError
 
-Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Finished run folders of one data set.")]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Finished run folders on one data set.")]
 
 
 def compare(
     runs: Runs,
-    form: Annotated[str, typer.Option("--format", metavar="md|csv|latex", help="Form of the table.")] = "md",
+    form: Annotated[str, typer.Option("--format", metavar="md|csv|latex", help="Format of the table.")] = "md",
     json: options.Json = False,
 ) -> None:
-    """Compare finished runs: mean and deviation over seeds, and differences between runs of the same seed.
+    """Compare finished runs: mean and deviation over seeds, and differences between runs with the same seed.
 
     Example:  nngcd compare runs/cub/*
     """
-    from nngcd.bench.comparison import HEAD, by_name_lines, gain_sentences, paired_differences, rows_of
-    from nngcd.bench.tables import Format, as_table
     from nngcd.core.run_folder import RunFolder
     from nngcd.core.run_reading import read_config
+    from nngcd.research.comparison import HEAD, by_name_note, gain_sentences, paired_differences, rows_of
+    from nngcd.research.tables import Format, as_table
     from nngcd.settings import flat_settings, resolve
 
     if form not in get_args(Format):
@@ -45,7 +45,7 @@ def compare(
     say(as_table(HEAD, [row.cells for row in rows], cast(Format, form)))
     if form == "md":
         say(f"\n{summaries[0]['scores']['protocol']}; {summaries[0]['scores']['n_scored']:,} images")
-        for sentence in [*by_name_lines(summaries), *gain_sentences(rows)]:
+        for sentence in [by_name_note(summaries), *gain_sentences(rows)]:
             say(sentence)
         if reviewed := [str(run.path) for run in folders if run.edits.is_file()]:
-            say(f"Edits in the review of {', '.join(reviewed)} are not counted here; nngcd evaluate counts them.")
+            say(f"Edits in the review of {', '.join(reviewed)} are not counted here; `nngcd evaluate` counts them.")

@@ -13,20 +13,20 @@ from nngcd.cli.display import progress_display, say, say_json
 from nngcd.core.errors import DataError
 
 if TYPE_CHECKING:
-    from nngcd.datasets.verification import Report
+    from nngcd.datasets.verification import CopyReport
 
 N_PROBLEMS_SHOWN = 20
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A benchmark, as in `nngcd data list`.")]
-Root = Annotated[Path, typer.Argument(metavar="ROOT", help="The folder its official archive was unpacked in.")]
-OptionalRoot = Annotated[Path | None, typer.Argument(metavar="ROOT", help="The folder. (default: as it was added)")]
+Root = Annotated[Path, typer.Argument(metavar="ROOT", help="The folder where its official archive was unpacked.")]
+OptionalRoot = Annotated[Path | None, typer.Argument(metavar="ROOT", help="The folder. (default: as added)")]
 
-app = typer.Typer(no_args_is_help=True, help="Say where the benchmarks lie, and check them. Nothing is downloaded.")
+app = typer.Typer(no_args_is_help=True, help="List, add and check benchmark data sets. Nothing is downloaded.")
 
 
 @app.command("list")
 def list_(json: options.Json = False) -> None:
-    """Show the benchmarks, their published counts, and where each lies.
+    """List the benchmarks, their published counts, and where each one is.
 
     Example:  nngcd data list
     """
@@ -45,7 +45,7 @@ def list_(json: options.Json = False) -> None:
 
 @app.command()
 def add(name: Name, root: Root, json: options.Json = False, quiet: options.Quiet = False) -> None:
-    """Remember where a benchmark lies, after reading all of it; from then on `nngcd fit NAME` is enough.
+    """Check a benchmark and remember where it is; after that `nngcd fit NAME` is enough.
 
     Example:  nngcd data add cub /data/CUB_200_2011
     """
@@ -68,7 +68,9 @@ def add(name: Name, root: Root, json: options.Json = False, quiet: options.Quiet
 
 @app.command()
 def verify(name: Name, root: OptionalRoot = None, json: options.Json = False, quiet: options.Quiet = False) -> None:
-    """Read every file of a benchmark and compare the counts with the published ones; exit code 3 if they differ.
+    """Read every file of a benchmark and compare the counts with the published ones.
+
+    Exits with code 3 if they differ.
 
     Example:  nngcd data verify cub
     """
@@ -78,9 +80,9 @@ def verify(name: Name, root: OptionalRoot = None, json: options.Json = False, qu
     check_benchmark(name)
     place = root or place_of(name)
     if place is None:
-        raise DataError(f"where '{name}' lies is not known. Say it: nngcd data verify {name} ROOT")
+        raise DataError(f"the folder of '{name}' is not known. Name it: nngcd data verify {name} ROOT")
     with progress_display(is_quiet=quiet or json) as progress:
-        # All problems are to be listed, so no number of them stops the reading.
+        # Lists all problems, so no number of them stops the reading.
         report = verify_copy(name, place, progress=progress, allow_bad=1.0)
     if json:
         say_json(_values(report))
@@ -91,7 +93,7 @@ def verify(name: Name, root: OptionalRoot = None, json: options.Json = False, qu
 
 
 def _rows() -> list[dict[str, Any]]:
-    from nngcd.datasets import open_dataset
+    from nngcd.datasets.opening import open_dataset
     from nngcd.datasets.places import known_places
     from nngcd.datasets.published import published_names, published_split
 
@@ -120,20 +122,20 @@ def _where(row: dict[str, Any]) -> str:
     return f"{gone}nngcd data add {row['name']} ROOT"
 
 
-def _values(report: Report) -> dict[str, Any]:
+def _values(report: CopyReport) -> dict[str, Any]:
     return {**asdict(report), "is_right": report.is_right}
 
 
-def _show(report: Report) -> None:
+def _show(report: CopyReport) -> None:
     """Print a report: counts, hash and problems."""
-    state = "OK" if report.is_right else "differs from what was published"
+    state = "OK" if report.is_right else "differs from the published split"
     say(f"{report.name}: {state}; {report.n_old} old and {report.n_new} new classes in {report.root}")
     say(f"{'images':<12} {'expected':>14} {'found':>9}")
     for count in report.counts:
         differs = "" if count.is_right else "  differs"
         say(f"{count.what:<12} {count.expected_words:>14} {count.found:>9,}{differs}")
     if report.why_no_test:
-        say(f"no test images, which only `evaluate --split test` needs ({report.why_no_test})")
+        say(f"no test images; only `evaluate --split test` needs them ({report.why_no_test})")
     say(f"split hash   {report.split_hash}")
     if report.problems:
         say(f"{len(report.problems):,} files cannot be used:")

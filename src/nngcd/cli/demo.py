@@ -17,29 +17,30 @@ METHODS = {"kmeans": "k-means", "nngcd": "NN-GCD"}
 
 def demo(
     seeds: options.Seeds = "0",
-    out: Annotated[Path, typer.Option(help="Where the run folders go.")] = Path("nngcd-demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the runs.")] = Path("nngcd-demo"),
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Run NN-GCD and k-means on 1,797 scanned digits, of which 0-4 are partly labelled and 5-9 are to be discovered.
+    """Try NN-GCD and k-means on 1,797 scanned digits: 0-4 are partly labelled, 5-9 are to be discovered.
 
     Example:  nngcd demo --seeds 0-2
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
-    from nngcd.bench.comparison import row_of
-    from nngcd.cli.running import fit_run, report_on
-    from nngcd.settings import resolve
+    from nngcd import pipeline
+    from nngcd.cli.running import shown
+    from nngcd.research.comparison import row_of
 
     numbers = options.seed_range(seeds)
     runs: dict[str, list[Any]] = {method: [] for method in METHODS}
     for seed in numbers:
         for method in METHODS:
-            settings = resolve({"data": "digits", "method": method, "seed": seed, "effort": "quick", "device": "cpu"})
-            folder = out / f"{method}-seed{seed}"
-            runs[method].append(fit_run(settings, run=None, out=folder, cache=None, is_quiet=quiet or json))
+            settings = {"method": method, "seed": seed, "effort": "quick", "device": "cpu"}
+            is_shown = method == "nngcd" and seed == numbers[0]
+            with shown(is_quiet=quiet or json) as progress:
+                folder = out / f"{method}-seed{seed}"
+                runs[method].append(pipeline.run("digits", settings, out=folder, report=is_shown, progress=progress))
     summaries = {method: [run.read_summary() for run in folders] for method, folders in runs.items()}
     first = runs["nngcd"][0]
-    report_on(first, is_quiet=quiet or json)
     if json:
         say_json(summaries)
         return
@@ -49,9 +50,9 @@ def demo(
     say(f"({summaries['nngcd'][0]['scores']['protocol']}; K = 10 known; {_seed_words(numbers)})\n")
     for line in found_words(summaries["nngcd"][0]):
         say(line)
-    say("The new categories should be the digits 5 to 9, which nobody named.\n")
+    say("The new categories should be the digits 5 to 9, none of which is labelled.\n")
     say(f"Every image's category:  {first.results_csv}")
-    if first.report.is_file():  # else a warning has said why there is none
+    if first.report.is_file():  # otherwise a warning has said why not
         say(f"Look at the categories:  open {first.report} in a browser")
     say(f"Correct them:            nngcd review {first.path}")
     say("With your own images:    nngcd check my_images/   (if nngcd is not found: source .venv/bin/activate)")

@@ -14,9 +14,9 @@ from nngcd.cli.display import say, say_json
 from nngcd.core.errors import ConfigError, DataError, UserError
 
 if TYPE_CHECKING:
-    from nngcd.soundness import Verdict
+    from nngcd.runs.soundness import Verdict
 
-RUN_HELP = "A run folder to verify: every file against its digest, and a cache beside the folder, if there is one."
+RUN_HELP = "A run folder to verify: checks every file, and the cache next to the folder if there is one."
 CACHE_HELP = "A cache folder to verify."
 
 
@@ -25,7 +25,7 @@ def doctor(
     cache: Annotated[Path | None, typer.Option(metavar="FOLDER", help=CACHE_HELP)] = None,
     json: options.Json = False,
 ) -> None:
-    """Print versions, devices and disk, and whether the default backbone works; or verify a run and its cache.
+    """Print versions, devices and free disk space, and test the default backbone; or verify a run and its cache.
 
     Example:  nngcd doctor runs/first
     """
@@ -35,10 +35,10 @@ def doctor(
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.core.run_folder import RunFolder
     from nngcd.core.user_cache import BESIDE
-    from nngcd.soundness import check_cache, check_run
+    from nngcd.runs.soundness import check_cache, check_run
 
     if cache is not None and not cache.is_dir():
-        raise ConfigError("--cache", str(cache), "is no folder")
+        raise ConfigError("--cache", str(cache), "is not a folder")
     found: dict[str, list[Verdict]] = {}
     if run is not None:
         folder = RunFolder.open(run)
@@ -64,7 +64,7 @@ def _show(place: str, verdicts: Iterable[Verdict]) -> None:
         if verdict.state == "damaged":
             say(f"  damaged       {verdict.file}: {verdict.reason}")
         elif verdict.state == "not verified":
-            say(f"  not verified  {verdict.file} (it has no digest: an older version wrote it)")
+            say(f"  not verified  {verdict.file} (it has no checksum)")
 
 
 def _show_machine(*, is_json: bool) -> None:

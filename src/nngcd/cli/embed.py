@@ -15,7 +15,7 @@ from nngcd.core.errors import ConfigError
 def embed(  # noqa: PLR0913 (one parameter per flag)
     data: options.Data,
     out: Annotated[Path, typer.Option(help="File to write: .npy or .parquet.")] = Path("features.npy"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
     dataset: options.Dataset = None,
     backbone: Annotated[str, typer.Option(help=options.BACKBONE_HELP)] = "efficientnet_lite0",
     weights: options.Weights = None,
@@ -26,14 +26,14 @@ def embed(  # noqa: PLR0913 (one parameter per flag)
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write the features that a backbone makes of the images of DATA; nothing is trained, nothing sorted.
+    """Compute the features of the images of DATA with a backbone, without training or sorting.
 
     Example:  nngcd embed my_images/ --out features.npy
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.core.files import check_outside
-    from nngcd.datasets import open_images
-    from nngcd.embedding import ENDINGS, check_place, embedding_backbone, write_embeddings
+    from nngcd.datasets.opening import open_images
+    from nngcd.runs.embedding import ENDINGS, check_place, embedding_backbone, write_embeddings
 
     if out.suffix not in ENDINGS:
         raise ConfigError("--out", str(out), f"must end in {' or '.join(ENDINGS)}")
@@ -44,7 +44,7 @@ def embed(  # noqa: PLR0913 (one parameter per flag)
         split = open_images(data, dataset=dataset, on_progress=reading(progress))
         if not overwrite:
             check_place(out, split)
-        # The images of a data set may want another size than the backbone's own, as in `nngcd fit`.
+        # A data set may set its own image size, as in `nngcd fit`.
         network = embedding_backbone(
             backbone,
             weights=Path(weights) if weights else None,

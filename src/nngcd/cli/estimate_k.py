@@ -18,7 +18,7 @@ from nngcd.cli.reading_options import as_typed, takes_reading
 from nngcd.cli.words import k_words
 from nngcd.core.errors import ConfigError
 
-DataOrRun = Annotated[str, typer.Argument(metavar="DATA|RUN", help="Images as for `nngcd fit`, or a finished run.")]
+DataOrRun = Annotated[str, typer.Argument(metavar="DATA|RUN", help="Images, as for `nngcd fit`, or a finished run.")]
 METHOD_HELP = "auto, pairs, accuracy (GCD), hold-out (CiPR), communities (DCCL) or silhouette (uses no labels)."
 OUT_HELP = "Folder for k.json and k.svg. (default: runs/NAME-k, or estimate-k in RUN)"
 
@@ -27,8 +27,7 @@ OUT_HELP = "Folder for k.json and k.svg. (default: runs/NAME-k, or estimate-k in
 def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     data: DataOrRun,
     dataset: options.Dataset = None,
-    k: Annotated[str, typer.Option("--k", metavar="A..B", help="Fewest and most categories.")] = "auto",
-    range_: Annotated[str | None, typer.Option("--range", hidden=True, help="What --k was called once.")] = None,
+    k: Annotated[str, typer.Option("--k", metavar="A..B", help="Fewest and most categories to consider.")] = "auto",
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
     backbone: Annotated[str | None, typer.Option(help="As for `nngcd fit`. (default: efficientnet_lite0)")] = None,
     weights: options.Weights = None,
@@ -43,30 +42,30 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     quiet: options.Quiet = False,
     reading: dict[str, Any] | None = None,
 ) -> None:
-    """Estimate how many categories there are, known and new together; no image is sorted.
+    """Estimate the number of categories, known and new together, without sorting.
 
     Example:  nngcd estimate-k my_images/
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
-    from nngcd.clustering.estimate_k import checked_method
     from nngcd.core.files import check_outside
     from nngcd.core.run_folder import RunFolder
     from nngcd.core.user_cache import default_cache
-    from nngcd.datasets import open_dataset
-    from nngcd.estimation import estimate_of_images, estimate_of_run
-    from nngcd.run_files import write_estimate
+    from nngcd.counting.estimate_k import checked_method
+    from nngcd.datasets.opening import open_dataset
+    from nngcd.runs.estimation import estimate_of_images, estimate_of_run
+    from nngcd.runs.writing import write_estimate
     from nngcd.settings import resolve
 
-    way, k = checked_method(method), range_ or k
+    way = checked_method(method)
     chosen = _given(dataset=dataset, backbone=backbone, weights=weights, image_size=image_size, device=device,
                     engine=engine, workers=workers)  # fmt: skip
     typed = as_typed(reading or {})
     settings = resolve({"data": data, "seed": seed, "k": k, "reading": reading or {}, **chosen})
     if settings.k_range and settings.k_range[0] == settings.k_range[1]:
-        raise ConfigError("k", k, "leaves nothing to estimate; give a range such as 20..60, or leave it out")
+        raise ConfigError("k", k, "is a single number; give a range such as 20..60, or leave out --k")
     is_run = bool(data) and RunFolder(Path(data)).environment.is_file()
     if is_run and (given := as_flags(chosen | ({"cache": cache} if cache else {})) + typed):
-        raise ConfigError(given[0], " ".join(given[1:2]), "is for images; a run brings its own features")
+        raise ConfigError(given[0], " ".join(given[1:2]), "applies to images only; leave it out for a run")
     with progress_display(is_quiet=quiet or json) as progress:
         if is_run:
             with made_folder(out or Path(data) / "estimate-k") as out:
@@ -96,7 +95,7 @@ def _tell(found: dict[str, Any], out: Path, command: str, *, is_run: bool) -> No
     for line in k_words(found["k"], found):
         say(line)
     if is_run:
-        say("The run's features were trained to fall into its own number of clusters: the estimate leans towards that.")
+        say("The run was trained with a fixed number of clusters, and the estimate leans towards it.")
     say(f"\nCurve and numbers:  {out / 'k.svg'}, {out / 'k.json'}")
     number = "" if found["confidence"] == "low" else f" --k {found['k']}"
     say(f"Sort the images:    {command}{number}")

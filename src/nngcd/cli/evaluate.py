@@ -12,17 +12,17 @@ from nngcd.cli import options
 from nngcd.cli.display import progress_display, reading, say, say_json, say_table
 from nngcd.cli.words import by_name_words, review_words, trust_words
 from nngcd.core.errors import ConfigError
-from nngcd.telling import held_back_words
+from nngcd.results.sentences import held_back_words
 
-SPLIT_HELP = "The run's unlabelled images, or the official test images of its benchmark, which it has never seen."
+SPLIT_HELP = "Score the run's unlabelled images (train) or its benchmark's official test images (test)."
 
-IGNORE_HELP = "Score what the model decided, without the edits of the run's review."
+IGNORE_HELP = "Score the model alone, without the edits of the run's review."
 
 
 def evaluate(  # noqa: PLR0913 (one parameter per flag)
     run: options.Run,
     truth: Annotated[
-        Path | None, typer.Option(help="Table with file_name,label. (default: the data set's own truth)")
+        Path | None, typer.Option(help="Table with columns file_name,label. (default: the data set's own truth)")
     ] = None,
     columns: options.Columns = None,
     split: Annotated[str, typer.Option(metavar="train|test", help=SPLIT_HELP)] = "train",
@@ -32,15 +32,15 @@ def evaluate(  # noqa: PLR0913 (one parameter per flag)
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Score a run: accuracy of all, old and new classes, by match and by name, and how far to trust its confidence.
+    """Score a run: accuracy on all, old and new classes, by match and by name, and how reliable its confidence is.
 
-    Edits made in a review of the run count, unless --ignore-review is given.
+    Edits made in a review of the run count, unless you add --ignore-review.
 
     Example:  nngcd evaluate runs/first --truth true_labels.csv
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
-    from nngcd import evaluation
     from nngcd.core.run_folder import RunFolder
+    from nngcd.runs import evaluation
 
     _check_flags(split, truth, columns)
     folder = RunFolder.open(run)
@@ -60,10 +60,10 @@ def evaluate(  # noqa: PLR0913 (one parameter per flag)
     if json:
         say_json(scores | {"held_back": facts})
     else:
-        # Not asked for, a damaged log is no reason to stop.
+        # A damaged log that nobody asked for does not stop the scores.
         _show_scores(scores, facts, n_edits=0 if ignore_review else evaluation.count_edits(folder))
         if ignore_review:
-            say("All numbers are the model's own: edits of a review are not counted.")
+            say("All scores are for the model alone: edits of a review are not counted.")
 
 
 def _check_flags(split: str, truth: Path | None, columns: str | None) -> None:
@@ -72,7 +72,7 @@ def _check_flags(split: str, truth: Path | None, columns: str | None) -> None:
     if split == "test" and truth is not None:
         raise ConfigError("--truth", str(truth), "is for the run's own images; leave it out with --split test")
     if columns is not None and truth is None:
-        raise ConfigError("--columns", columns, "names the columns of a table; say which: --truth TABLE")
+        raise ConfigError("--columns", columns, "names the columns of a table; add --truth TABLE")
 
 
 def _show_scores(scores: dict[str, Any], facts: dict[str, Any] | None, *, n_edits: int) -> None:

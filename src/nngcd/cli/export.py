@@ -12,12 +12,12 @@ from nngcd.cli.display import progress_display, say, say_json
 from nngcd.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from nngcd.export.source import Written
+    from nngcd.export.source import WrittenExport
 
-TO_HELP = "Formats, with commas between: csv, parquet, folders, coco, labelstudio, hf, onnx."
-LINK_HELP = "How image files get into folders: hard links, symbolic links, or copies."
-SKIP_HELP = "Leave out images that are no longer there, and say how many."
-ROOT_HELP = "Where the images lie now, if they were moved since the run."
+TO_HELP = "Formats, separated by commas: csv, parquet, folders, coco, labelstudio, hf, onnx."
+LINK_HELP = "Place image files as hard links, symbolic links or copies."
+SKIP_HELP = "Skip images that no longer exist, and say how many."
+ROOT_HELP = "Where the images are now, if they have moved since the run."
 
 
 def export(  # noqa: PLR0913 (one parameter per flag)
@@ -25,52 +25,53 @@ def export(  # noqa: PLR0913 (one parameter per flag)
     to: Annotated[str, typer.Option(help=TO_HELP)] = "csv",
     out: Annotated[Path, typer.Option(help="The folder to write into.")] = Path("export"),
     link: Annotated[str, typer.Option(metavar="hard|sym|copy", help=LINK_HELP)] = "hard",
-    only: Annotated[str | None, typer.Option(metavar="reviewed", help="Only what a person has reviewed.")] = None,
+    only: Annotated[str | None, typer.Option(metavar="reviewed", help="Export only reviewed images.")] = None,
     csv: Annotated[str, typer.Option(metavar="plain|excel", help="excel: safe to open in a spreadsheet.")] = "plain",
     root: Annotated[Path | None, typer.Option(metavar="FOLDER", help=ROOT_HELP)] = None,
     skip_missing: Annotated[bool, typer.Option("--skip-missing", help=SKIP_HELP)] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace files that are there (never folders).")
-    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files (never folders).")] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write the results of a run for other programs; your images are linked or copied, never changed.
+    """Export the results of a run for other programs. Your images are linked or copied, never changed.
 
     Example:  nngcd export runs/first --to csv,folders --out sorted
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
-    from nngcd.core.components import find_component
     from nngcd.core.run_folder import RunFolder
-    from nngcd.export.exporting import write_formats
-    from nngcd.export.source import Options, make_source
+    from nngcd.export.exporting import exported
+    from nngcd.export.source import Options
     from nngcd.review.reviewed import reviewed_results
 
     if only not in (None, "reviewed"):
         raise ConfigError("--only", only, "must be reviewed")
     chosen = Options(link=link, csv=csv, root=root, skip_missing=skip_missing)  # type: ignore[arg-type] # checked there
-    formats = [find_component("nngcd.export", name, "write") for name in dict.fromkeys(to.replace(" ", "").split(","))]
     folder = RunFolder.open(run)
-    reviewed = reviewed_results(folder)
-    written: list[Written] = []
+    written: list[WrittenExport] = []
     try:
         with progress_display(is_quiet=quiet or json) as progress:
-            source = make_source(folder, reviewed, chosen, only_reviewed=only is not None, progress=progress)
-            written.extend(write_formats(formats, source, out, may_overwrite=overwrite))
+            written.extend(
+                exported(
+                    folder, to, out, chosen, only_reviewed=only is not None, may_overwrite=overwrite, progress=progress
+                )
+            )
     finally:
-        # Also when a later format fails: what is written is whole, and there.
+        # Also when a later format fails: the files of the earlier ones are complete.
         if not json:
             _show(written)
-    n_open, n_all = int((~source.categories["reviewed"]).sum()), len(source.categories)
+    reviewed = reviewed_results(folder)
+    table = reviewed.table[reviewed.table["reviewed"]] if only else reviewed.table
+    categories = reviewed.categories[reviewed.categories["id"].isin(table["category"])]
+    n_open, n_all = int((~categories["reviewed"]).sum()), len(categories)
     if json:
         files = [{"path": str(w.path), "what": w.words, "notes": list(w.notes)} for w in written]
         say_json({"out": str(out), "written": files, "n_categories": n_all, "n_not_reviewed": n_open})
         return
     if n_open and only is None:
-        say(f"{n_open} of {n_all} categories are not reviewed; column reviewed=false. Only reviewed: --only reviewed")
+        say(f"{n_open} of {n_all} categories are not reviewed (reviewed=false). To leave them out: --only reviewed")
 
 
-def _show(written: list[Written]) -> None:
+def _show(written: list[WrittenExport]) -> None:
     width = max((len(str(one.path)) for one in written), default=0)
     for one in written:
         say(f"{one.path!s:<{width}}  {one.words}")

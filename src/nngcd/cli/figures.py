@@ -10,10 +10,12 @@ import typer
 from nngcd.cli import options
 from nngcd.cli.display import progress_display, say, say_json
 
-Other = Annotated[Path | None, typer.Argument(metavar="[OTHER_RUN]", help="A run of the same images, drawn beside it.")]
-OUT_HELP = "Folder; figures of the same names in it are replaced. (default: figures in RUN)"
-ONLY_HELP = "Figures by name, for example cooccurrence,tsne. (default: all)"
-CLASSES_HELP = "Classes for tsne and attention. (default: the largest old and new ones)"
+Other = Annotated[
+    Path | None, typer.Argument(metavar="[OTHER_RUN]", help="A second run on the same images, to compare.")
+]
+OUT_HELP = "Folder to write into; replaces earlier figures. (default: figures in RUN)"
+ONLY_HELP = "Figures to draw, for example cooccurrence,tsne. (default: all)"
+CLASSES_HELP = "Classes to show in tsne and attention. (default: the largest)"
 
 
 def figures(  # noqa: PLR0913 (one parameter per flag)
@@ -22,12 +24,14 @@ def figures(  # noqa: PLR0913 (one parameter per flag)
     out: Annotated[Path | None, typer.Option(help=OUT_HELP)] = None,
     only: Annotated[str, typer.Option(metavar="NAME,...", help=ONLY_HELP)] = "",
     classes: Annotated[str, typer.Option(metavar="CLASS,...", help=CLASSES_HELP)] = "",
-    form: Annotated[str, typer.Option("--format", metavar="svg,pdf,png", help="Files of each figure.")] = "svg,png",
+    form: Annotated[
+        str, typer.Option("--format", metavar="svg,pdf,png", help="File formats of each figure.")
+    ] = "svg,png",
     dpi: Annotated[int, typer.Option(min=20, max=1200, help="Pixels per inch.")] = 150,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Draw finished runs: co-occurrence matrix, activations, t-SNE, attention, loss curves.
+    """Draw the paper's figures: co-occurrence matrix, activations, t-SNE, attention, loss curves.
 
     Example:  nngcd figures runs/nngcd runs/simgcd --only cooccurrence,tsne
     """
@@ -35,7 +39,7 @@ def figures(  # noqa: PLR0913 (one parameter per flag)
     from nngcd.core.files import check_outside
     from nngcd.core.run_folder import RunFolder
     from nngcd.core.run_reading import read_config
-    from nngcd.drawing import Wishes, draw_figures
+    from nngcd.research.drawing import Wishes, draw_figures
 
     wishes = Wishes(names=_listed(only), formats=_listed(form), dpi=dpi, classes=_listed(classes))
     runs = [RunFolder.open(path) for path in (run, other_run) if path is not None]

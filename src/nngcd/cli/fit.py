@@ -12,13 +12,13 @@ from nngcd.cli.display import say
 from nngcd.cli.reading_options import as_typed, takes_reading
 from nngcd.core.errors import ConfigError
 
-ALL_LABELS_HELP = "Train with every label; nothing is then left to check and calibrate the result with."
-STRICT_HELP = "Exit code 5 when nearly all images fall into one category."
-FROM_REVIEW_HELP = "Start a new run on the data of RUN; what a person decided in its review are labels now."
-INIT_FROM_HELP = "Begin with the trained tail and heads of a finished run on the same data."
+ALL_LABELS_HELP = "Train with every label. Confidence is then not calibrated."
+STRICT_HELP = "Exit with code 5 if nearly all images fall into one category."
+FROM_REVIEW_HELP = "Start a new run from RUN, using its reviewed labels."
+INIT_FROM_HELP = "Start from the trained tail and heads of a finished run on the same data."
 VIEWS_HELP = (
-    "Random views kept of each image, or new ones every epoch. (default: quick 2, normal 10, full online; of nngcd's "
-    "default preset quick and normal 0, beside three sizes, with our own backbone)"
+    "Random views to keep of each image, or online for new ones every epoch. "
+    "(default: depends on --effort; see the speed guide)"
 )
 
 
@@ -34,7 +34,7 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     weights: options.Weights = None,
     init_from: Annotated[str | None, typer.Option(metavar="RUN", help=INIT_FROM_HELP)] = None,
     image_size: options.ImageSize = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything random. (default: 0)")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed. (default: 0)")] = None,
     device: options.OptionalDevice = None,
     engine: options.Engine = None,
     workers: options.Workers = None,
@@ -43,12 +43,12 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     unsure: options.Unsure = None,
     use_all_labels: Annotated[bool, typer.Option("--use-all-labels", help=ALL_LABELS_HELP)] = False,
     strict: Annotated[bool, typer.Option("--strict", help=STRICT_HELP)] = False,
-    out: Annotated[Path | None, typer.Option(help="The run folder to make. (default: runs/NAME-DATE)")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder to create. (default: runs/NAME-DATE)")] = None,
     cache: options.Cache = None,
-    config_file: Annotated[Path | None, typer.Option("--config", help="Settings, as in a run's config.yaml.")] = None,
+    config_file: Annotated[Path | None, typer.Option("--config", help="Settings, such as a run's config.yaml.")] = None,
     assignments: options.Assignments = None,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Continue an interrupted run.")] = None,
-    report: Annotated[bool, typer.Option(help="Write report.html at the end, if the data are images.")] = True,
+    report: Annotated[bool, typer.Option(help="Write report.html at the end (images only).")] = True,
     from_review: Annotated[Path | None, typer.Option(metavar="RUN", help=FROM_REVIEW_HELP)] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -57,43 +57,48 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
 ) -> None:
     """Sort the images of DATA into known and new categories.
 
-    Sub-folders are known categories; loose images and _unlabelled/ are sorted.
+    Sub-folders are known categories. Loose images and those in _unlabelled/ are sorted.
 
     Example:  nngcd fit my_images/ --out runs/first
     """
     say("Loading…", is_quiet=quiet or json)  # before torch, which takes seconds
+    from nngcd import pipeline
     from nngcd.cli import running
-    from nngcd.cli.from_review import settings_from_review
 
     running.show_log(verbose)
     flags = {"data": data, "dataset": dataset, "k": k, "method": method, "effort": effort, "preset": preset,
         "backbone": backbone, "weights": weights, "init_from": init_from, "image_size": image_size, "seed": seed,
         "device": device, "engine": engine, "workers": workers, "views": _views(views_per_image, bank_size),
         "reading": reading or None, "unsure": unsure, "hold_back": 0.0 if use_all_labels else None}  # fmt: skip
-    if resume:
-        others = {"views-per-image": views_per_image, "bank-size": bank_size, "from-review": from_review}
-        _refuse_beside(resume, flags | others | {"out": out, "config": config_file, "set": assignments})
-        run, settings = running.resumed(resume)
-    elif from_review:
-        run, settings = None, settings_from_review(from_review, flags, config_file, assignments, is_quiet=quiet or json)
-    else:
-        run, settings = None, running.settings_from(flags, config_file, assignments or [])
-    run = running.fit_run(settings, run=run, out=out, cache=cache, is_quiet=quiet or json)
-    running.report_on(run, is_wanted=report, is_quiet=quiet or json)
+    others = {"views-per-image": views_per_image, "bank-size": bank_size, "from-review": from_review, "out": out}
+    _refuse_beside(resume, flags | others | {"config": config_file, "set": assignments})
+    with running.shown(is_quiet=quiet or json) as progress:
+        if resume:
+            run = pipeline.resume(resume, report=report, cache=cache, progress=progress)
+        else:
+            _refuse_config(from_review, config_file)
+            asked = running.values_from(flags, config_file, assignments or [])
+            run = pipeline.run(
+                None, asked, from_review=from_review, out=out, report=report, cache=cache, progress=progress
+            )
     running.show(run, is_json=json)
-    if strict:
-        running.stop_if_collapsed(run)
+    running.stop_if_collapsed(run, is_strict=strict)
 
 
-def _refuse_beside(resume: Path, flags: dict[str, Any]) -> None:
+def _refuse_config(from_review: Path | None, config_file: Path | None) -> None:
+    if from_review and config_file:
+        raise ConfigError("--from-review", str(from_review), "uses the settings of that run; leave out --config")
+
+
+def _refuse_beside(resume: Path | None, flags: dict[str, Any]) -> None:
     """Raise `ConfigError` for the first flag that would change a run that is to be continued."""
     others = {name: value for name, value in flags.items() if name not in ("views", "reading", "hold_back")}
     others |= {flag.removeprefix("--"): True for flag in as_typed(flags["reading"] or {})[:1]}
     others["use-all-labels"] = flags["hold_back"]
     for name, value in others.items():
-        if value is not None:
+        if resume and value is not None:
             flag = "DATA" if name == "data" else "--" + name.replace("_", "-")
-            raise ConfigError("--resume", str(resume), f"continues a run as it is; leave out {flag}")
+            raise ConfigError("--resume", str(resume), f"continues a run with its own settings; leave out {flag}")
 
 
 def _views(per_image: str | None, bank_gb: float | None) -> dict[str, Any] | None:

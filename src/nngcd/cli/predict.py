@@ -12,21 +12,21 @@ from nngcd.cli import options
 from nngcd.cli.display import progress_display, reading, say, say_json
 from nngcd.core.errors import ConfigError, warn
 
-TOP_HELP = "How many further categories to name for each image."
+TOP_HELP = "How many further candidate categories to list for each image."
 MEANING = {
-    "known": "fall into a known category",
-    "new": "fall into a category that the run discovered",
-    "unsure": "unsure: the category is a guess (change with --unsure)",
-    "unreadable": "cannot be read; the table says why",
+    "known": "belong to a known category",
+    "new": "belong to a category that the run discovered",
+    "unsure": "are unsure: the category is a guess (change with --unsure)",
+    "unreadable": "could not be read; the table says why",
 }
-"""What each status means; `--json` counts all of them, also those that no image has."""
+"""The meaning of each status; `--json` counts all of them, even those with no images."""
 
 
 def predict(  # noqa: PLR0913 (one parameter per flag)
     run: options.Run,
     data: options.Data,
     out: Annotated[Path, typer.Option(help="Table to write: .csv or .parquet.")] = Path("predictions.csv"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the table if it is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the table if it exists.")] = False,
     dataset: options.Dataset = None,
     unsure: options.Unsure = None,
     top: Annotated[int, typer.Option(min=0, help=TOP_HELP)] = 3,
@@ -36,9 +36,9 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Put the images of DATA into the categories of a finished run.
+    """Sort the images of DATA into the categories of a finished run.
 
-    Any number of images: rows are written as they are found, and the table appears when all are there.
+    Takes any number of images. The table appears once it is complete.
 
     Example:  nngcd predict runs/first new_images/ --out new.csv
     """
@@ -48,12 +48,12 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
     from nngcd.core.files import check_outside, table_writer
     from nngcd.core.run_folder import RunFolder
     from nngcd.core.run_reading import read_config
-    from nngcd.prediction import Predictor, reading_of, stream, unlike_words
+    from nngcd.runs.prediction import Predictor, reading_of, stream, unlike_words
 
     if out.suffix not in (".csv", ".parquet"):
         raise ConfigError("--out", str(out), "must end in .csv or .parquet")
     if out.exists() and not overwrite:
-        raise ConfigError("--out", str(out), "exists already; choose another name or add --overwrite")
+        raise ConfigError("--out", str(out), "already exists; choose another name or add --overwrite")
     folder = RunFolder.open(run)
     for images in (data, str(read_config(folder).get("data", ""))):
         check_outside(out, images)
@@ -87,7 +87,7 @@ def _words(counts: Counter[str], n_unlike: int, *, is_calibrated: bool) -> list[
     lines = [f"{counts.total()} images"]
     lines += [f"  {counts[status]:>6}  {words}" for status, words in MEANING.items() if counts[status]]
     if n_unlike:
-        lines.append(f"  {n_unlike:>6}  of them look like nothing seen in training: their category is a guess (S03)")
+        lines.append(f"  {n_unlike:>6}  of them are unlike any training image: their category is a guess (S03)")
     if not is_calibrated:
-        lines.append("The confidence is the model's own and not calibrated: the run held no labels back.")
+        lines.append("The confidence is not calibrated: the run held no labels back.")
     return lines

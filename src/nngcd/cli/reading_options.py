@@ -13,7 +13,7 @@ import typer
 from nngcd.cli.options import COLUMNS_HELP
 from nngcd.core.errors import ConfigError
 
-PANEL = "How DATA is read (docs/bad-input.md)"
+PANEL = "Reading DATA"
 
 
 def _flag(*names: str, help: str, metavar: str | None = None) -> Any:  # noqa: ANN401 (typer has no name for it)
@@ -23,37 +23,37 @@ def _flag(*names: str, help: str, metavar: str | None = None) -> Any:  # noqa: A
 _OPTIONS: dict[str, Any] = {
     "labels": Annotated[
         Path | None,
-        _flag("--labels", metavar="TABLE", help="Labels of a folder's images (file_name,label); the rest has none."),
+        _flag("--labels", metavar="TABLE", help="Labels for the images of a folder (columns file_name,label)."),
     ],
     "unlabelled_names": Annotated[
         list[str] | None, _flag("--unlabelled", "--unlabeled", metavar="NAME", help='A label that means "no label".')
     ],
     "category_names": Annotated[
-        list[str] | None, _flag("--category", metavar="NAME", help="A label such as unknown that is a category.")
+        list[str] | None, _flag("--category", metavar="NAME", help="A label, such as unknown, that is a real category.")
     ],
     "same": Annotated[
         list[str] | None, _flag("--same", metavar="A=B", help="B is another spelling of category A.")
     ],
     "label_level": Annotated[
-        int | None, _flag("--label-level", metavar="N", help="Level of sub-folders that names the category.")
+        int | None, _flag("--label-level", metavar="N", help="Folder level whose names are the categories.")
     ],
     "image_root": Annotated[
-        Path | None, _flag("--root", metavar="FOLDER", help="What the paths of a table are relative to.")
+        Path | None, _flag("--root", metavar="FOLDER", help="Folder that a table's paths are relative to.")
     ],
     "columns": Annotated[
         str | None, _flag("--columns", metavar="ROLE=NAME,...", help=COLUMNS_HELP)
     ],
     "rest": Annotated[
         str | None,
-        _flag("--rest", metavar="unlabelled|ignore", help="Images in the folder that the table does not list."),
+        _flag("--rest", metavar="unlabelled|ignore", help="How to treat images that the table does not list."),
     ],
     "allow_bad": Annotated[
-        float | None, _flag("--allow-bad", metavar="SHARE", help="Unreadable files to put up with. (default: 0.1)")
+        float | None, _flag("--allow-bad", metavar="SHARE", help="Share of unreadable files to accept. (default: 0.1)")
     ],
-    "follow_links": Annotated[bool, _flag("--follow-links", help="Also links that leave the folder.")],
-    "drop_duplicates": Annotated[bool, _flag("--drop-duplicates", help="Use each content once.")],
+    "follow_links": Annotated[bool, _flag("--follow-links", help="Follow links that leave the folder.")],
+    "drop_duplicates": Annotated[bool, _flag("--drop-duplicates", help="Use only one of several identical files.")],
     "max_pixels": Annotated[
-        float | None, _flag("--max-pixels", metavar="N", help="Largest image that is opened. (default: 179 million)")
+        float | None, _flag("--max-pixels", metavar="N", help="Largest image to open. (default: 179 million)")
     ],
     "grey16": Annotated[
         str | None, _flag("--grey16", metavar="per-image|fixed:A-B", help="Scale of 16-bit and float images.")

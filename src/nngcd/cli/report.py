@@ -12,9 +12,9 @@ from nngcd.cli import options
 from nngcd.cli.display import progress_display, say, say_json
 from nngcd.core.errors import ConfigError
 
-ROOT_HELP = "Where the images are now, if they were moved since the run."
-OVERWRITE_HELP = "Replace FILE if it is there, also a page with pictures of images that are gone."
-MAX_HELP = "Thumbnails at most; some 6 kB each."
+ROOT_HELP = "Where the images are now, if they have moved since the run."
+OVERWRITE_HELP = "Replace FILE if it exists, even if its pictures cannot be made again."
+MAX_HELP = "Most thumbnails to show; about 6 kB each."
 
 
 def report(  # noqa: PLR0913 (one parameter per flag)
@@ -26,9 +26,9 @@ def report(  # noqa: PLR0913 (one parameter per flag)
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write one HTML page about a finished run: its categories in pictures, a map, how sure it is.
+    """Write one HTML page about a finished run: pictures of its categories, a map and how sure it is.
 
-    The page opens in any browser, needs no network and can be mailed.
+    The page opens in any browser, needs no network and can be sent by e-mail.
 
     Example:  nngcd report runs/first
     """
@@ -42,7 +42,7 @@ def report(  # noqa: PLR0913 (one parameter per flag)
     if out:
         check_outside(out, str(read_config(folder).get("data", "")))
         if out.exists() and not overwrite and out.resolve() != folder.report.resolve():
-            raise ConfigError("--out", str(out), "exists already; choose another name or add --overwrite")
+            raise ConfigError("--out", str(out), "already exists; choose another name or add --overwrite")
     findings = read_findings(folder, root=root)
     with progress_display(is_quiet=quiet or json) as progress:
         written = write_report(

@@ -16,27 +16,27 @@ from nngcd.cli.display import say
 from nngcd.core.errors import ResourceError
 
 PORT = 8765
-ROOT_HELP = "Where the images are now, if they were moved since the run."
-HOST_HELP = "Address to listen on; anything else than this machine's own lets others on the network connect."
-READ_ONLY_HELP = "Look only; nothing can be changed."
-APPLY_HELP = "Do the corrections of a CSV file instead of opening a page; shows them first."
+ROOT_HELP = "Where the images are now, if they have moved since the run."
+HOST_HELP = "Address to listen on. Any but the default lets others on the network connect."
+READ_ONLY_HELP = "Show the page, but allow no edits."
+APPLY_HELP = "Apply the corrections in a CSV file instead of opening a page. Shows them first."
 MOST_SHOWN = 20
 HERE = ("127.0.0.1", "localhost", "::1")
 
 
 def review(  # noqa: PLR0913 (one parameter per flag)
     run: options.Run,
-    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="0 for any free port.")] = PORT,
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="Port to use; 0 for any free one.")] = PORT,
     host: Annotated[str, typer.Option(help=HOST_HELP)] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     read_only: Annotated[bool, typer.Option("--read-only", help=READ_ONLY_HELP)] = False,
     root: Annotated[Path | None, typer.Option(metavar="FOLDER", help=ROOT_HELP)] = None,
     apply: Annotated[Path | None, typer.Option(metavar="FILE", help=APPLY_HELP)] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="With --apply: do it without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --apply: do not ask first.")] = False,
 ) -> None:
     """Open a page in your browser to name, merge, split and correct the categories of a run.
 
-    Every step is saved at once and can be undone. Your images are never changed. Ctrl-C ends it.
+    Every step is saved at once and can be undone. Your images are never changed. Press Ctrl-C to stop.
 
     Example:  nngcd review runs/first
     """
@@ -44,16 +44,15 @@ def review(  # noqa: PLR0913 (one parameter per flag)
         _apply(run, apply, is_sure=yes)
         return
     if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
-        raise ResourceError(f"{' and '.join(missing)} not installed. Install what the page needs: "
-                            "pip install 'nngcd[review]'")  # fmt: skip
+        raise ResourceError(f"the review page needs {' and '.join(missing)}. Run: pip install 'nngcd[review]'")
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.core.run_folder import RunFolder
-    from nngcd.review_page.serving import opened
+    from nngcd.review.page.serving import opened
 
     with opened(RunFolder.open(run), root=root, host=host, port=port, is_read_only=read_only) as server:
         page = server.page
         if page.door.port != port and port:
-            say(f"{port} is taken, using {page.door.port}.")
+            say(f"Port {port} is taken; using {page.door.port}.")
         for note in (page.desk.why_read_only, page.pictures.why_none):
             if note:
                 say(note)
@@ -71,6 +70,7 @@ def review(  # noqa: PLR0913 (one parameter per flag)
 
 def _apply(run: Path, table: Path, *, is_sure: bool) -> None:
     from nngcd.core.run_folder import RunFolder
+    from nngcd.core.words import count
     from nngcd.review.corrections import apply_corrections, read_corrections
     from nngcd.review.session import Review
 
@@ -83,8 +83,8 @@ def _apply(run: Path, table: Path, *, is_sure: bool) -> None:
         say(f"... and {len(words) - MOST_SHOWN:,} more")
     if not words:
         say("Nothing would change.")
-    elif is_sure or (sys.stdin.isatty() and typer.confirm("Do this?")):
+    elif is_sure or (sys.stdin.isatty() and typer.confirm("Apply these?")):
         apply_corrections(opened, corrections)
-        say(f"Done as one edit: {len(words):,} corrections. One undo takes all of them back.")
+        say(f"Applied {count(len(words), 'correction')} as one edit. One undo takes it back.")
     else:
-        say("Nothing was changed. Add --yes to do this.")
+        say("Nothing was changed. Add --yes to apply these.")

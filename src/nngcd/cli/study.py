@@ -12,14 +12,14 @@ from nngcd.cli.display import say, say_json
 from nngcd.core.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
-    from nngcd.bench.grid import Variant
     from nngcd.cli.grid import Asked
+    from nngcd.research.grid import Variant
 
-VALUES_HELP = "Values, or names of rows or candidates, instead of all."
+VALUES_HELP = "Run only these values, rows or candidates."
 ChosenValues = Annotated[str | None, typer.Option("--values", metavar="A,B,...", help=VALUES_HELP)]
 NAME_HELP = "tune, ablation, robustness, temperature, mu, sigma, beta, gamma, activation, pretraining or k."
-CANDIDATES_HELP = "tune: a file with the settings to choose from. (default: ours)"
-FINAL_HELP = "tune: after the choice, score every candidate on the real task, too."
+CANDIDATES_HELP = "tune: a file of settings to choose from. (default: built in)"
+FINAL_HELP = "tune: after choosing, also score every candidate on the real task."
 
 
 def study(  # noqa: PLR0913 (one parameter per flag)
@@ -41,18 +41,18 @@ def study(  # noqa: PLR0913 (one parameter per flag)
     candidates: Annotated[Path | None, typer.Option(metavar="FILE", help=CANDIDATES_HELP)] = None,
     final: Annotated[bool, typer.Option("--final", help=FINAL_HELP)] = False,
     smoke: options.Smoke = False,
-    out: Annotated[Path | None, typer.Option(help="Where everything goes. (default: runs/STUDY-DATASET)")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for everything. (default: runs/STUDY-DATASET)")] = None,
     cache: options.Cache = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Run NN-GCD with one setting changed step by step, or its components switched on and off; draw the figure.
+    """Run NN-GCD over a range of one setting, or with components switched off, and draw the figure.
 
-    `tune` chooses among candidate settings without the truth: of the labelled images alone it makes a small task in
-    which half of the classes play the new ones, with the same candidates for every method (--method simgcd,nngcd); its
-    seeds are the folds of hidden classes.
+    `tune` chooses settings without using the truth. It makes a smaller task from the labelled images alone, where half
+    of the classes play the new ones. Every method gets the same candidates (--method simgcd,nngcd), and each seed
+    hides different classes.
 
-    One folder per run; when interrupted, the same command goes on where it stopped.
+    Makes one folder per run. If interrupted, repeat the command to continue.
 
     Example:  nngcd study ablation cub --root data/CUB_200_2011
 
@@ -79,21 +79,23 @@ def study(  # noqa: PLR0913 (one parameter per flag)
 
 def _run(asked: Asked) -> None:
     """Do the runs of a study, and show its table and figure."""
-    from nngcd.bench.grid import make_grid
-    from nngcd.bench.study_report import study_chart, study_report
     from nngcd.cli import grid
-    from nngcd.figures.page import check_matplotlib
+    from nngcd.research.doing import do_grid, start_notes
+    from nngcd.research.figures.page import check_matplotlib
+    from nngcd.research.grid import make_grid
+    from nngcd.research.study_report import study_chart, study_report
 
     check_matplotlib()
     name, out = asked.study, asked.out
     variants = _variants(asked)
     grid.check_study(variants, asked.shared)
     cells = make_grid(variants, asked.seeds, asked.shared, out, is_smoke=asked.is_smoke)
-    done = grid.do_grid(cells, cache=asked.cache, is_quiet=asked.is_quiet)
+    with grid.grid_display(cache=asked.cache, is_quiet=asked.is_quiet) as doing:
+        done = do_grid(cells, doing)
     rows = done.rows(on_same_data=name != "robustness")
-    report = grid.noted(study_report(name, asked.dataset, rows, done.summaries), grid.start_notes(cells))
-    report = grid.marked(report) if asked.is_smoke else report
-    files = [*grid.write(done, report, out, name), *grid.draw(lambda: study_chart(name, report, rows), out, name)]
+    report = study_report(name, asked.dataset, rows, done.summaries).with_notes(start_notes(cells))
+    report = report.of_a_trial() if asked.is_smoke else report
+    files = [*done.write(report, out, name), *grid.draw(lambda: study_chart(name, report, rows), out, name)]
     if asked.as_json:
         say_json(grid.as_json(rows, report, files))
     else:
@@ -105,23 +107,25 @@ def _run(asked: Asked) -> None:
 def _check_tune_only(candidates: Path | None, *, is_final: bool) -> None:
     for option, given in (("--candidates", candidates), ("--final", is_final or None)):
         if given is not None:
-            raise ConfigError(option, str(given), "belongs to `nngcd study tune`; leave it out")
+            raise ConfigError(option, str(given), "is only for `nngcd study tune`; leave it out")
 
 
 def _variants(asked: Asked) -> list[Variant]:
     """Return the rows of a study, with the user's values where there are any."""
-    from nngcd.bench.grid import shortened
-    from nngcd.bench.studies import NAMES, SWEEPS, ablation, chosen_rows, chosen_values, robustness
-    from nngcd.cli.grid import numbers_of_classes
+    from nngcd.cli.grid import grid_display
+    from nngcd.research.doing import numbers_of_classes
+    from nngcd.research.grid import shortened
+    from nngcd.research.studies import NAMES, SWEEPS, ablation, chosen_rows, chosen_values, robustness
     from nngcd.settings import resolve
 
     name, values, shared, every = asked.study, asked.values, asked.shared, ("tune", *NAMES)
     if name not in NAMES:
-        raise ConfigError("STUDY", name, f"no such study.{did_you_mean(name, every)} There are: {', '.join(every)}")
+        raise ConfigError("STUDY", name, f"unknown study.{did_you_mean(name, every)} Choose from: {', '.join(every)}")
     if name == "ablation":
         return chosen_rows(ablation(), values)
     needs_numbers = name == "robustness" or (name == "k" and values is None)
-    n_old, n_classes = numbers_of_classes(shared, is_quiet=asked.is_quiet) if needs_numbers else (0, None)
+    with grid_display(cache=None, is_quiet=asked.is_quiet) as doing:
+        n_old, n_classes = numbers_of_classes(shared, doing) if needs_numbers else (0, None)
     if name == "robustness":
         epochs = resolve(shortened(shared) if asked.is_smoke else shared).training.epochs
         return chosen_rows(robustness(n_classes or n_old, epochs), values)

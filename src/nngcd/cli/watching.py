@@ -56,7 +56,7 @@ class Watched(Progress):
             if moved is not None and moved != told and time.monotonic() - moved >= SECONDS_OF_SILENCE:
                 told = moved
                 text = (
-                    f"nothing has moved for {SECONDS_OF_SILENCE} s. Waiting for another of the {self._n_processes} "
+                    f"no progress for {SECONDS_OF_SILENCE} s. Waiting for another of the {self._n_processes} "
                     f"processes, which may be stopped, or for one long step."
                 )
                 say_error(text, "note:", "yellow")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from nngcd.core.counting import count
-from nngcd.telling import RIGHT, expected_words, number_words, split_words, suspicion_words
-from nngcd.telling import held_back_words as held_back_sentence
+from nngcd.core.words import count
+from nngcd.results.sentences import RIGHT, expected_words, label_words, number_words, split_words, suspicion_words
+from nngcd.results.sentences import held_back_words as held_back_sentence
 
 Summary = dict[str, Any]
 SHOWN_SPLITS = 5
-"""Known categories whose splits are told at the end of a run."""
+"""Known categories whose splits are printed at the end of a run."""
 
 
 def found_words(summary: Summary) -> list[str]:
@@ -24,7 +24,7 @@ def found_words(summary: Summary) -> list[str]:
         f"{count(summary['k'], 'category', 'categories')}:"
     ]
     n_known = summary["n_known_categories"]
-    of_known = "look like your known category" if n_known == 1 else f"look like one of the {n_known} known categories"
+    of_known = "look like your known category" if n_known == 1 else f"look like one of your {n_known} known categories"
     expected = {kind: f"; {words}" if (words := expected_words(summary, kind)) else "" for kind in ("known", "new")}
     if n_known:
         lines.append(f"  {known:>6}  {of_known}{expected['known']}")
@@ -39,13 +39,13 @@ def found_words(summary: Summary) -> list[str]:
         lines.append(f"  {new:>6}  are new")
         if (summary.get("k_estimate") or {}).get("confidence") == "low":
             lines.append(
-                "Careful: no new category was found, but how many there are is uncertain; give --k if you know."
+                "Careful: no new category was found, but the number of categories is uncertain. Set --k if you know it."
             )
     if summary.get("n_unsure"):
         lines.append(f"  {summary['n_unsure']:>6}  unsure ({summary['n_unsure'] / n:.0%}; change with --unsure)")
-    lines += [*split_words(summary, most=SHOWN_SPLITS), *suspicion_words(summary)]
+    lines += [*label_words(summary), *split_words(summary, most=SHOWN_SPLITS), *suspicion_words(summary)]
     if summary["n_unreadable"]:
-        lines.append(f"  {count(summary['n_unreadable'], 'file')} could not be used; problems.csv says why")
+        lines.append(f"  {count(summary['n_unreadable'], 'file')} could not be used; see problems.csv")
     if has_collapsed(summary):
         # Imported here: both bring much with them, and `nngcd --help` should not wait for it.
         from nngcd.core.components import find_component
@@ -68,32 +68,31 @@ def has_collapsed(summary: Summary) -> bool:
 
 COLLAPSE_SHARE = 0.6
 COLLAPSE_IMAGES = 10
-"""Of fewer images most may well be of one category."""
+"""With fewer images, most may well belong to one category."""
 
 
 def held_back_words(summary: Summary) -> list[str]:
     """Return how right the model is on labels it did not know, and what that does not cover."""
-    facts, n_unchecked = summary.get("held_back"), summary.get("n_unchecked_categories", 0)
+    facts, n_unchecked = summary["held_back"], summary["n_unchecked_categories"]
     if facts is None:
-        reason = summary.get("not_calibrated") or "the run was made by an older version"
-        accuracy = "" if "scores" in summary else ", and the accuracy not known"
-        return [f"The confidence is not calibrated{accuracy}: {reason}."]
+        accuracy = "" if "scores" in summary else " and the accuracy is not known"
+        return [f"The confidence is not calibrated{accuracy}: {summary['not_calibrated']}."]
     lines = [held_back_sentence(facts)]
     if n_unchecked:
         lines.append(
-            f"{n_unchecked} of the {summary['n_known_categories']} known categories have too few labelled images to be "
-            f"checked (D10); all of these were used for training."
+            f"{n_unchecked} of the {summary['n_known_categories']} known categories have too few labelled images to "
+            f"check (D10); all of them were used for training."
         )
     if summary["n_new_categories"]:
-        lines.append("How right the new categories are is an estimate: no label can confirm it.")
+        lines.append("The accuracy on new categories is an estimate: there are no labels to confirm it.")
     return lines
 
 
 def label_error_words(summary: Summary) -> list[str]:
     """Return how many given labels look wrong."""
-    n = summary.get("n_possible_label_errors", 0)
+    n = summary["n_possible_label_errors"]
     what = "1 of your labelled images looks" if n == 1 else f"{n} of your labelled images look"
-    return [f"{what} like another category (column possible_label_error); your label is kept."] if n else []
+    return [f"{what} like another category (column possible_label_error). Your labels are kept."] if n else []
 
 
 def trust_words(confidence: Summary) -> list[str]:
@@ -107,7 +106,7 @@ def trust_words(confidence: Summary) -> list[str]:
             )
     for name, words in (("novelty_auroc", "all rows"), ("novelty_auroc_known", "rows called known")):
         if confidence[name] is not None:
-            lines.append(f"Novelty, {words}: AUROC {confidence[name]:.3f} for being of no known category.")
+            lines.append(f"Novelty, {words}: AUROC {confidence[name]:.3f} for not belonging to a known category.")
     return lines
 
 
@@ -116,10 +115,10 @@ def k_words(k: int, estimate: dict[str, Any]) -> list[str]:
     low, high, confidence = estimate["low"], estimate["high"], estimate["confidence"]
     trust = {
         "good": "good",
-        "fair": "fair, treat it as a guide",
-        "low": "low, look at the groups and set --k yourself",
+        "fair": "fair; treat it as a guide",
+        "low": "low; look at the groups and set --k yourself",
     }
-    at_edge = "T03: the interval reaches the end of the range; a wider one may give another number."
+    at_edge = "T03: the interval reaches the end of the range. Try a wider one."
     seem = "There seems" if k == 1 else "There seem"
     interval = f" (between {low} and {high})" if low < high else ""
     return [
@@ -140,9 +139,7 @@ def score_words(scores: dict[str, Any]) -> list[str]:
 
 
 def by_name_words(scores: dict[str, Any]) -> list[str]:
-    """Return how right the names are, and how well known and new are told apart; nothing for runs without it."""
-    if "by_name" not in scores:
-        return []
+    """Return how right the names are, and how well known and new are told apart."""
     parts = scores["by_name"]
     shown = [
         f"{words} {parts[name]:.1f} %"
@@ -151,7 +148,7 @@ def by_name_words(scores: dict[str, Any]) -> list[str]:
     ]
     lines = [
         f"By name: {_number(parts['all'])} % of the images are right ({', '.join(shown)}). "
-        "A known category counts only as the class it is named after."
+        "A known category is right only if it is the true class of that name."
     ]
     return [*lines, *(_called_words(kind, scores[f"called_{kind}"]) for kind in ("known", "new"))]
 
@@ -160,9 +157,9 @@ def _called_words(kind: str, called: dict[str, float | None]) -> str:
     share, true_share = _number(called["share"]), _number(called["true_share"])
     words = f"Called {kind}: {share} % of the images; {true_share} % truly are {kind}."
     if called["precision"] is not None:
-        words += f" Of those called {kind}, {called['precision']:.1f} % are (precision)."
+        words += f" Precision {called['precision']:.1f} %."
     if called["recall"] is not None:
-        words += f" Of those that are {kind}, {called['recall']:.1f} % are called so (recall)."
+        words += f" Recall {called['recall']:.1f} %."
     return words
 
 
@@ -172,10 +169,10 @@ def review_words(scores: dict[str, Any], n_edits: int) -> list[str]:
         return []
     edits = f"the {count(n_edits, 'edit')} in the review of this run"
     if not scores.get("is_reviewed"):
-        return [f"All numbers are the model's own: {edits} {'is' if n_edits == 1 else 'are'} not counted."]
+        return [f"All scores are for the model alone: {edits} {'is' if n_edits == 1 else 'are'} not counted."]
     n = scores["n_rejected"]
     rejected = f" {count(n, 'rejected image')} {'is' if n == 1 else 'are'} not scored." if n else ""
-    whose = "Confidence and novelty are the model's own. To score the model alone: --ignore-review"
+    whose = "Confidence and novelty are the model's. To score the model alone: --ignore-review"
     return [f"The accuracy includes {edits}.{rejected} {whose}"]
 
 

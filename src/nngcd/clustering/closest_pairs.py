@@ -11,9 +11,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nngcd.clustering.k_scores import Ids
 from nngcd.clustering.neighbour_links import Rule, classes_of, published_chains, sums
-from nngcd.clustering.points import WIDE
+from nngcd.clustering.points import WIDE, Ids
 
 LEAST_NORM = 1e-3
 """Merged clusters that cancel out to less than this share of their lengths have no direction to compare by."""

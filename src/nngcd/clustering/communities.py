@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nngcd.clustering.k_scores import Ids
 from nngcd.clustering.neighbours import nearest_neighbours
+from nngcd.clustering.points import Ids
 from nngcd.core.errors import ResourceError
 
 N_NEIGHBOURS = 15
@@ -23,15 +23,15 @@ MIN_SIZE = 5
 """DCCL drops communities of at most k2 = 4 images."""
 
 
-class Nearest(NamedTuple):
+class NearestNeighbours(NamedTuple):
     """The nearest neighbours of every image, the nearest first."""
 
     neighbour_nm: Tensor
     cosine_nm: Tensor
 
-    def first(self, n_neighbours: int) -> Nearest:
+    def first(self, n_neighbours: int) -> NearestNeighbours:
         """Return fewer neighbours of every image, the nearest of them."""
-        return Nearest(self.neighbour_nm[:, :n_neighbours], self.cosine_nm[:, :n_neighbours])
+        return NearestNeighbours(self.neighbour_nm[:, :n_neighbours], self.cosine_nm[:, :n_neighbours])
 
 
 class Links(NamedTuple):
@@ -78,17 +78,17 @@ def communities(
 
 
 @torch.no_grad()
-def nearest_with_cosines(features_nd: Tensor, n_neighbours: int) -> Nearest:
+def nearest_with_cosines(features_nd: Tensor, n_neighbours: int) -> NearestNeighbours:
     """Return the nearest neighbours of every image with their cosines."""
     unit_nd, neighbour_nm = F.normalize(features_nd, dim=-1), nearest_neighbours(features_nd, n_neighbours)
     cosine_nm = unit_nd.new_zeros(neighbour_nm.shape)
     # One neighbour of all images at a time: all at once would need as many times the memory of the features.
     for rank, neighbour_n in enumerate(neighbour_nm.T):
         cosine_nm[:, rank] = (unit_nd * unit_nd[neighbour_n]).sum(-1)
-    return Nearest(neighbour_nm, cosine_nm)
+    return NearestNeighbours(neighbour_nm, cosine_nm)
 
 
-def neighbour_links(nearest: Nearest, labels_n: Tensor, *, min_similarity: float = MIN_SIMILARITY) -> Links:
+def neighbour_links(nearest: NearestNeighbours, labels_n: Tensor, *, min_similarity: float = MIN_SIMILARITY) -> Links:
     """Return a link from each image to those of its neighbours that are similar enough, weighted by their cosine.
 
     A link between two labelled images of one class weighs as much as the heaviest link of the image that it leaves.

@@ -1,7 +1,8 @@
 """Known clusters that hide a new category: labels show it, because a part without labelled images is something else.
 
 If the labelled images of a category are a random share of it, every larger part of the category holds about that share.
-A part of its cluster that holds far fewer is of another category, which looks alike and was swallowed (docs/theory.md).
+A part of its cluster that holds far fewer is of another category, which looks alike and was swallowed
+(docs/paper/theory.md).
 """
 
 from __future__ import annotations

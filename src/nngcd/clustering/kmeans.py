@@ -32,7 +32,7 @@ from nngcd.core.seeds import torch_generator
 
 
 class Centroids(ClusterMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
-    """What fitting leaves behind, under scikit-learn's names: tensors on the device of the rows."""
+    """The fitted attributes, under scikit-learn's names: tensors on the device of the rows."""
 
     block_size: int
     shards: Shards | None
@@ -144,5 +144,5 @@ def given_centres(points: Points, centres: Rows, n_clusters: int) -> Tensor:
     is_bad_k = ~torch.isfinite(centres_kd).all(1)
     if is_bad_k.any():
         first = int(is_bad_k.nonzero()[0])
-        raise ConfigError("init", shape, f"centre {first} holds NaN or infinite values; mend it")
+        raise ConfigError("init", shape, f"centre {first} has NaN or infinite values; correct it")
     return (centres_kd - points.mean_d)[None]

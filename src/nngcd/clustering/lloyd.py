@@ -32,7 +32,7 @@ def highest(score_brk: Tensor) -> Tensor:
     return torch.from_numpy(score_brk.numpy().argmax(-1)) if score_brk.device.type == "cpu" else score_brk.argmax(-1)
 
 
-class Nearest(NamedTuple):
+class NearestCentres(NamedTuple):
     """In which cluster each row of every start is, and why."""
 
     centres_rkd: Tensor
@@ -42,7 +42,7 @@ class Nearest(NamedTuple):
     """The score of the nearest centre."""
 
 
-def nearest_clusters(points: Points, centres_rkd: Tensor, last: Nearest) -> Nearest:
+def nearest_clusters(points: Points, centres_rkd: Tensor, last: NearestCentres) -> NearestCentres:
     """Return the nearest centre of free rows; held rows stay where they are held.
 
     A centre that rests since the last time cannot win a row whose own centre rests, too. So where few centres moved,
@@ -61,10 +61,10 @@ def nearest_clusters(points: Points, centres_rkd: Tensor, last: Nearest) -> Near
         for row_b in torch.split(left_m, points.block_size):
             x_bd, before = points.x_nd.index_select(0, row_b), (cluster_n[row_b], score_n[row_b])
             cluster_n[row_b], score_n[row_b] = _nearer(x_bd, centres_kd, ~is_moved_k, *before)
-    return Nearest(centres_rkd, _held(points, cluster_rn), score_rn)
+    return NearestCentres(centres_rkd, _held(points, cluster_rn), score_rn)
 
 
-def _nearest_of_all(points: Points, centres_rkd: Tensor) -> Nearest:
+def _nearest_of_all(points: Points, centres_rkd: Tensor) -> NearestCentres:
     cluster_rn = points.label_n.new_empty(len(centres_rkd), len(points.x_nd))
     score_rn = points.x_nd.new_empty(cluster_rn.shape)
     for rows, x_bd in points.blocks():
@@ -72,7 +72,7 @@ def _nearest_of_all(points: Points, centres_rkd: Tensor) -> Nearest:
         nearest_br = highest(score_brk)
         cluster_rn[:, rows] = nearest_br.T
         score_rn[:, rows] = score_brk.gather(-1, nearest_br[..., None])[..., 0].T
-    return Nearest(centres_rkd, _held(points, cluster_rn), score_rn)
+    return NearestCentres(centres_rkd, _held(points, cluster_rn), score_rn)
 
 
 def _nearer(
@@ -106,18 +106,18 @@ def lloyd(
     it is not that of the nearest centres.
     """
 
-    def assigned(centres_rkd: Tensor, last: Nearest) -> Nearest:
+    def assigned(centres_rkd: Tensor, last: NearestCentres) -> NearestCentres:
         if assign is None:
             return nearest_clusters(points, centres_rkd, last)
-        return Nearest(centres_rkd, assign(points, centres_rkd), last.score_rn)
+        return NearestCentres(centres_rkd, assign(points, centres_rkd), last.score_rn)
 
     centres_rkd, active_r = centres_rkd.clone(), torch.arange(len(centres_rkd), device=centres_rkd.device)
     n_iter_r = torch.zeros_like(active_r)
     nowhere_rn = points.label_n.new_full((len(centres_rkd), len(points.x_nd)), NO_CLUSTER)
-    last = Nearest(torch.full_like(centres_rkd, torch.nan), nowhere_rn, points.x_nd.new_zeros(nowhere_rn.shape))
+    last = NearestCentres(torch.full_like(centres_rkd, torch.nan), nowhere_rn, points.x_nd.new_zeros(nowhere_rn.shape))
     total_rke = F.pad(torch.zeros_like(centres_rkd, dtype=WIDE), (0, 1))
     for n_iter in range(1, max_iter + 1):
-        before = Nearest(*(part[active_r] for part in last))
+        before = NearestCentres(*(part[active_r] for part in last))
         now = assigned(centres_rkd[active_r], before)
         total_rke[active_r] += gains(points, before.cluster_rn, now.cluster_rn, centres_rkd.shape[1])
         after_rkd = means(points, now.cluster_rn, total_rke[active_r], now.centres_rkd)

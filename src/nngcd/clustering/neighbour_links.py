@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from torch import Tensor
 
-from nngcd.clustering.k_scores import Ids
-from nngcd.clustering.points import WIDE
+from nngcd.clustering.points import WIDE, Ids
 
 Rule = Literal["unordered", "published"]
 """How labelled nodes are walked and how long links may be: whatever the order of images, or as in the authors' code."""
@@ -22,7 +21,7 @@ MAX_CELLS = 2**24
 """Similarities held at a time while nearest neighbours are looked for."""
 
 
-class Links(NamedTuple):
+class NodeLinks(NamedTuple):
     """Pairs of nodes that belong together unless they are too far apart."""
 
     from_l: Ids
@@ -31,7 +30,7 @@ class Links(NamedTuple):
     """Cosine distance, which rule `published` counts twice for some pairs; 0 from a node to itself."""
 
 
-def links(node_md: Tensor, class_m: Ids, *, rule: Rule, dtype: torch.dtype) -> Links:
+def links(node_md: Tensor, class_m: Ids, *, rule: Rule, dtype: torch.dtype) -> NodeLinks:
     """Return the links between nodes with these features; class_m is -1 for nodes without a label.
 
     An unlabelled node points to its nearest neighbour, a labelled one to the next in a chain of its class or to itself.
@@ -43,9 +42,9 @@ def links(node_md: Tensor, class_m: Ids, *, rule: Rule, dtype: torch.dtype) -> L
     if rule == "unordered":
         node_m = np.arange(len(class_m))
         length_m = _distances(unit_md, node_m, target_m)
-        return Links(node_m, target_m, np.where(target_m == node_m, 0, length_m))
+        return NodeLinks(node_m, target_m, np.where(target_m == node_m, 0, length_m))
     from_l, to_l, times_l = _common_ends(target_m)
-    return Links(from_l, to_l, times_l * _distances(unit_md, from_l, to_l))
+    return NodeLinks(from_l, to_l, times_l * _distances(unit_md, from_l, to_l))
 
 
 def sums(node_md: Tensor, cluster_m: Ids) -> Tensor:

@@ -19,6 +19,7 @@ from torch import Tensor
 from nngcd.core import processes
 from nngcd.core.errors import ConfigError, DataError
 
+Ids = NDArray[np.int64]
 Rows = Tensor | NDArray[Any]
 WIDE = torch.float64
 """The type of sums over many rows; everything else has the type of the rows."""
@@ -113,7 +114,7 @@ class UnitRows:
 def check_finite(sums: Tensor) -> None:
     """Raise `DataError` where rows, or sums over them, show that these hold what is no number."""
     if not torch.isfinite(sums).all():
-        raise DataError("the features hold NaN or infinite values; leave those rows out or mend them")
+        raise DataError("the features have NaN or infinite values; remove or correct those rows")
 
 
 def check_squares(is_squared_n: Tensor, row_nd: Tensor) -> None:
@@ -138,7 +139,7 @@ def check_directions(row_nd: Tensor) -> None:
 
 def _cannot_be_squared(value_nd: Tensor, where: str) -> DataError:
     least, most = (float(end) for end in value_nd.aminmax())
-    return DataError(f"features from {least:.1g} to {most:.1g}{where} cannot be squared; scale them")
+    return DataError(f"features from {least:.1g} to {most:.1g}{where} overflow when squared; rescale them")
 
 
 def as_rows(values: Rows) -> Tensor:
@@ -179,7 +180,7 @@ def as_tensor(values: Rows, name: str, wanted: str) -> Tensor:
     """Return an array, or what can be made one such as a DataFrame, as a tensor; else raise `DataError`."""
     if issparse(values) or (isinstance(values, Tensor) and values.layout != torch.strided):
         way = "to_dense" if isinstance(values, Tensor) else "toarray"
-        raise DataError(f"sparse {name} cannot be used; give what .{way}() returns")
+        raise DataError(f"sparse {name} cannot be used; give {name}.{way}()")
     _check_mask(values, name)
     try:
         return torch.as_tensor(_as_array(values)).detach()
@@ -201,7 +202,7 @@ def _as_table(values: Rows) -> NDArray[Any]:
 
 def _check_mask(values: Rows, name: str) -> None:
     if np.ma.is_masked(values):
-        raise DataError(f"masked {name} cannot be used; leave those rows out or fill them")
+        raise DataError(f"{name} must not be masked; fill the values or remove those rows")
 
 
 def _as_array(values: Rows) -> Rows:
@@ -251,7 +252,7 @@ def prepare(values: Rows, label_n: Tensor | None, block_size: int, shards: Shard
     return Points(x_nd, norm_n, label_n.to(row_nd.device), mean_d, int(total_e[-1]), block_size, shards)
 
 
-class Settings(Protocol):
+class KMeansSettings(Protocol):
     """What k-means of either kind can be told."""
 
     n_clusters: int
@@ -261,7 +262,7 @@ class Settings(Protocol):
     random_state: int
 
 
-def check_settings(points: Points, settings: Settings) -> None:
+def check_settings(points: Points, settings: KMeansSettings) -> None:
     """Raise `ConfigError` for settings that cannot be, or do not fit the rows."""
     check_counts(n_clusters=settings.n_clusters, n_init=settings.n_init, max_iter=settings.max_iter)
     check_whole(random_state=settings.random_state)

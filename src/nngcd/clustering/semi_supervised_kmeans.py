@@ -155,11 +155,13 @@ def class_means(points: Points) -> Tensor:
     if highest >= points.n_total:
         # Told before there are sums of so many classes, for which no memory would be enough.
         reason = f"label {highest} is too high for {points.n_total} rows"
-        raise DataError(f"{reason}; number the labelled classes 0, 1, 2, ... with no gap")
+        raise DataError(f"{reason}; number the labelled classes 0, 1, 2, ... without gaps")
     total_ce = class_sums(points)
     missing = (total_ce[:, -1] == 0).nonzero().flatten().tolist()
     if missing:
-        raise DataError(f"class {missing[0]} has no labelled row; number the labelled classes 0, 1, 2, ... with no gap")
+        raise DataError(
+            f"class {missing[0]} has no labelled row; number the labelled classes 0, 1, 2, ... without gaps"
+        )
     return (total_ce[:, :-1] / total_ce[:, -1:]).to(points.x_nd)
 
 

@@ -22,9 +22,8 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from nngcd.clustering.closest_pairs import closest_pairs
-from nngcd.clustering.k_scores import Ids
 from nngcd.clustering.neighbour_links import Rule, classes_of, links, sums
-from nngcd.clustering.points import Rows, as_labels, as_rows, check_directions, check_whole
+from nngcd.clustering.points import Ids, Rows, as_labels, as_rows, check_directions, check_whole
 from nngcd.core.errors import ConfigError, DataError
 
 
@@ -130,7 +129,7 @@ def _check_n_clusters(n_clusters: int, class_n: Ids) -> None:
     is_off_c = class_c != np.arange(len(class_c))
     if is_off_c.any():
         missing = int(is_off_c.argmax())
-        raise DataError(f"class {missing} has no labelled row; number the labelled classes 0, 1, 2, ... with no gap")
+        raise DataError(f"class {missing} has no labelled row; number the labelled classes 0, 1, 2, ... without gaps")
     n_old, n_images = len(class_c), len(class_n)
     if n_clusters < max(n_old, 1):
         raise ConfigError("n_clusters", n_clusters, f"must be at least {max(n_old, 1)}: {n_old} classes are labelled")

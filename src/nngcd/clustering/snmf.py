@@ -148,12 +148,12 @@ def _symmetric(affinity: Rows) -> Tensor:
     if len(shape) != 2 or shape[0] != shape[1] or not shape[0]:
         raise DataError(f"affinity must be a symmetric matrix, got shape {shape}")
     if not torch.isfinite(affinity_nn).all():
-        raise DataError("affinity holds NaN or infinite values; leave those rows and columns out or mend them")
+        raise DataError("affinity has NaN or infinite values; remove or correct those rows and columns")
     if not torch.allclose(affinity_nn, affinity_nn.T, rtol=ASYMMETRY, atol=ASYMMETRY * float(affinity_nn.abs().max())):
         most = float((affinity_nn - affinity_nn.T).abs().max())
         raise DataError(
             f"affinity must be a symmetric matrix, but differs from its transpose by up to {most:.3g}; "
-            f"give (A + A^T) / 2 if that is meant"
+            f"use (A + A^T) / 2 if that is intended"
         )
     return affinity_nn
 
@@ -173,7 +173,7 @@ def _squared(affinity_nn: Tensor) -> Tensor:
     size = float(affinity_nn.square().sum())
     if not math.isfinite(size) or (size < torch.finfo(affinity_nn.dtype).tiny and affinity_nn.any()):
         least, most = (float(end) for end in affinity_nn.aminmax())
-        raise DataError(f"affinity from {least:.1g} to {most:.1g} cannot be squared; scale it")
+        raise DataError(f"affinity from {least:.1g} to {most:.1g} overflows when squared; rescale it")
     return affinity_nn
 
 
@@ -184,13 +184,13 @@ def _checked_start(start: Rows, affinity_nn: Tensor) -> Tensor:
         shape = f"({len(affinity_nn)}, columns of H)"
         raise DataError(f"the start must have shape {shape}, as the affinity has rows, got {tuple(start_nk.shape)}")
     if not torch.isfinite(start_nk).all():
-        raise DataError("the start holds NaN or infinite values; mend them")
+        raise DataError("the start has NaN or infinite values; correct them")
     if (start_nk < 0).any():
-        raise DataError(f"the start must not be negative, its least entry is {float(start_nk.min()):.3g}")
+        raise DataError(f"the start must not be negative; its smallest entry is {float(start_nk.min()):.3g}")
     h_nk = start_nk.to(affinity_nn)
     if not math.isfinite(_loss(affinity_nn, h_nk)):
         ends = f"affinity up to {float(affinity_nn.abs().max()):.1g} and start up to {float(start_nk.max()):.1g}"
-        raise DataError(f"{ends} cannot be squared; scale them")
+        raise DataError(f"{ends} overflow when squared; rescale them")
     return h_nk
 
 

@@ -31,6 +31,8 @@ class Merge(NamedTuple):
     n_kept: int
     """Images of the larger one."""
     n_freed: int
+    image_m: Tensor
+    """Images of the other, which are put into the larger one."""
 
 
 class NewCut(NamedTuple):
@@ -235,7 +237,9 @@ def cheapest_merge(unit_nd: Tensor, cluster_n: Tensor, cluster_m: Tensor) -> Mer
     if size_m[first] < size_m[second]:
         first, second = second, first
     sizes = int(size_m[first]), int(size_m[second])
-    return Merge(int(cluster_m[first]), int(cluster_m[second]), float(cost_mm[first, second]), *sizes)
+    kept, freed = int(cluster_m[first]), int(cluster_m[second])
+    image_m = (cluster_n == freed).nonzero().flatten()
+    return Merge(kept, freed, float(cost_mm[first, second]), *sizes, image_m)
 
 
 def merge_costs(unit_nd: Tensor, cluster_n: Tensor, cluster_m: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 If some images of a category are labelled, every place where the category's images are has about the same share of
 labelled ones. A place in its cluster with hardly any is of another category, which looks alike and was swallowed
-(docs/theory.md). This needs no label of an unlabelled image.
+(docs/paper/theory.md). This needs no label of an unlabelled image.
 """
 
 from __future__ import annotations
@@ -112,11 +112,11 @@ class Surroundings:
         """Return what cannot be about values that were read from a file."""
         lengths = {len(tensor) for tensor in (self.unit_md, self.cluster_m, self.is_labelled_m)}
         if len(lengths) > 1 or self.unit_md.ndim != 2 or self.share_k.ndim != 1 or self.share.shape != (1,):
-            return "its tensors do not fit each other"
+            return "its tensors do not match each other"
         if self.cluster_m.dtype != torch.int64 or self.is_labelled_m.dtype != torch.bool:
             return "a tensor is of the wrong type"
         if len(self.cluster_m) and not 0 <= int(self.cluster_m.min()) <= int(self.cluster_m.max()) < len(self.share_k):
-            return "an image is in a cluster that is not there"
+            return "an image is in a cluster that does not exist"
         return None if all(bool(t.isfinite().all()) for t in (self.unit_md, self.share_k, self.share)) else "not finite"
 
 

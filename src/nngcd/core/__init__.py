@@ -1,1 +1,1 @@
-"""What every layer stands on: errors, configuration, seeds, devices, schedules, files and component lookup."""
+"""The base of every layer: errors, configuration, seeds, devices, schedules, files and component lookup."""

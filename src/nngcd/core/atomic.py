@@ -30,8 +30,8 @@ UMASK = os.umask(0)
 os.umask(UMASK)
 SECONDS_PER_DAY = 86_400
 _HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
-_TEMPORARY = re.compile(r"\..+?\.(?:([0-9a-f]{8})-)?(\d{1,10})-[0-9a-f]{8}\.tmp")
-"""Names that `temporary_beside` makes; earlier versions left out the machine."""
+_TEMPORARY = re.compile(r"\..+?\.([0-9a-f]{8})-(\d{1,10})-[0-9a-f]{8}\.tmp")
+"""Names that `temporary_beside` makes."""
 
 
 @contextmanager
@@ -94,11 +94,11 @@ def filling(path: Path, temporary: Path) -> Iterator[None]:
 def cannot_write(path: Path | str, error: Exception) -> ResourceError:
     """Return the error for a place that takes no files, or no more."""
     number = getattr(error, "errno", None)
-    way_out = "Choose another place."
+    way_out = "Choose another folder."
     if number == errno.ENOENT:
-        way_out = "Its folder was deleted meanwhile. Repeat the command; `nngcd fit --resume` continues a run."
+        way_out = "Its folder was deleted. Repeat the command, or continue a run with `nngcd fit --resume`."
     elif number in NO_ROOM or isinstance(error, SafetensorError):
-        way_out = "Make room or choose another place; `nngcd fit --resume` continues a run."
+        way_out = "Free some space or choose another folder, then continue with `nngcd fit --resume`."
     return ResourceError(f"R01: cannot write {path}: {os.strerror(number) if number else error}. {way_out}")
 
 

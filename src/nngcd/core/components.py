@@ -31,7 +31,7 @@ def find_component(package: str, name: str, attribute: str) -> ModuleType:
     names = component_names(package, attribute)
     if name not in names:
         kind = package.rpartition(".")[2].removesuffix("s")
-        raise UserError(f"no {kind} '{name}'.{did_you_mean(name, names)} There are: {', '.join(names)}.")
+        raise UserError(f"unknown {kind} '{name}'.{did_you_mean(name, names)} Choose from: {', '.join(names)}.")
     return importlib.import_module(f"{package}.{name}")
 
 

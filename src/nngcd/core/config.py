@@ -24,10 +24,10 @@ MOST_BYTES, MOST_VALUES, MOST_LEVELS = 2**20, 100_000, 50
 NOT_YAML = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
 """What PyYAML raises: its own errors, and others for what a type of YAML cannot hold (the 99th of a month), or for
 groups within groups without end."""
-Settings = TypeVar("Settings")
+_Settings = TypeVar("_Settings")
 
 
-def build(cls: type[Settings], values: Mapping[str, Any], *, group: str = "") -> Settings:
+def build(cls: type[_Settings], values: Mapping[str, Any], *, group: str = "") -> _Settings:
     """Return a checked settings object from plain values, as read from YAML or flags.
 
     Args:
@@ -44,7 +44,7 @@ def build(cls: type[Settings], values: Mapping[str, Any], *, group: str = "") ->
         raise (error.within(group) if group else error) from None
 
 
-def _built(cls: type[Settings], values: Mapping[str, Any]) -> Settings:
+def _built(cls: type[_Settings], values: Mapping[str, Any]) -> _Settings:
     check_names(cls, values)
     try:
         return TypeAdapter(cls).validate_python(dict(values))
@@ -66,24 +66,35 @@ def check_names(cls: type, values: Mapping[str, Any], prefix: str = "") -> None:
     kinds = _field_types(cls)
     for name, value in values.items():
         if name not in kinds:
-            hint = did_you_mean(name, kinds)
-            raise ConfigError(prefix + name, value, f"no such setting.{hint} There are: {', '.join(sorted(kinds))}")
+            hint = did_you_mean(str(name), kinds)
+            raise ConfigError(
+                f"{prefix}{name}", value, f"unknown setting.{hint} Choose from: {', '.join(sorted(kinds))}"
+            )
         kind = kinds[name]
         if isinstance(value, bool) and kind is not Any and bool not in (kind, *typing.get_args(kind)):
             raise ConfigError(prefix + name, value, "must be a number or a name, not true or false")
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
             if not isinstance(value, Mapping):
-                raise ConfigError(prefix + name, value, f"is a group of settings: {', '.join(_field_types(kind))}")
+                raise ConfigError(prefix + name, value, f"must be a group of settings: {', '.join(_field_types(kind))}")
             check_names(kind, value, f"{prefix}{name}.")
 
 
-def of_today(cls: type, values: Mapping[str, Any]) -> Values:
-    """Return settings that a run or model was saved with, perhaps by an older version.
+def as_values(settings: Mapping[str, Any] | None) -> Values:
+    """Return settings that were given in Python as a dict.
 
-    A class may list settings that are `gone`, and for those that are new what they were `before`.
+    Raises:
+        ConfigError: they are neither a mapping nor None.
     """
-    kept = {name: value for name, value in values.items() if name not in getattr(cls, "gone", ())}
-    return {**getattr(cls, "before", {}), **kept}
+    if not isinstance(settings, Mapping | None):
+        raise ConfigError("settings", settings, "give a dict of names and values, such as {'k': 12}")
+    return dict(settings or {})
+
+
+def check_text(values: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise `ConfigError` for the first of these settings that is given and is neither text nor a path."""
+    for name in names:
+        if not isinstance(values.get(name), str | Path | None):
+            raise ConfigError(name, values[name], "must be text")
 
 
 def to_values(settings: Any) -> Values:  # noqa: ANN401 (any dataclass instance; typing has no public name for it)
@@ -104,7 +115,7 @@ def merge(*layers: Mapping[str, Any]) -> Values:
             if isinstance(value, Mapping) and isinstance(below, Mapping):
                 merged[name] = merge(below, value)
             elif isinstance(value, Mapping) and below is not None:
-                raise ConfigError(name, below, f"is a group of settings; {', '.join(value)} and others are in it")
+                raise ConfigError(name, below, f"is a group; set its settings, such as {', '.join(value)}")
             else:
                 merged[name] = value
     return merged
@@ -137,7 +148,7 @@ def parse_assignments(assignments: Iterable[str]) -> Values:
     return values
 
 
-RESTORE = "Correct it, or restore it from a copy; a run can also be repeated with `nngcd fit`"
+RESTORE = "Correct it, restore it from a backup, or run `nngcd fit` again"
 
 
 def read_yaml(path: Path, *, what: str = "config file", way_out: str = RESTORE) -> Values:
@@ -153,16 +164,16 @@ def read_yaml(path: Path, *, what: str = "config file", way_out: str = RESTORE) 
     """
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise _BadName(f"is larger than settings can be. {way_out}")
+            raise _BadName(f"is too large for a settings file. {way_out}")
         values = yaml.load(path.read_text(encoding="utf-8"), Loader=_PlainNames)
     except OSError as error:
         raise ConfigError(what, str(path), error.strerror or "cannot be read") from None
     except NOT_YAML as error:
         raise ConfigError(what, str(path), _damage(error, way_out)) from None
     if not isinstance(values, dict):
-        raise ConfigError(what, str(path), f"must hold 'name: value' lines. {way_out}")
+        raise ConfigError(what, str(path), f"must have lines of the form 'name: value'. {way_out}")
     if _n_values(values) > MOST_VALUES:
-        raise ConfigError(what, str(path), f"holds more than {MOST_VALUES:,} values. {way_out}")
+        raise ConfigError(what, str(path), f"has more than {MOST_VALUES:,} values. {way_out}")
     return values
 
 
@@ -191,7 +202,7 @@ class _PlainNames(yaml.SafeLoader):
         """Return the next value; PyYAML's time grows with the square of how deep it is nested."""
         self.level += 1
         if self.level > MOST_LEVELS:
-            raise _BadName(f"is damaged: groups or lists within each other, more than {MOST_LEVELS} of them")
+            raise _BadName(f"is damaged: groups or lists are nested more than {MOST_LEVELS} deep")
         node = super().compose_node(parent, index)
         self.level -= 1
         return node
@@ -203,7 +214,7 @@ class _PlainNames(yaml.SafeLoader):
         for key, _ in node.value:
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
-                raise _BadName(f"has a list or a group in place of a name (line {line}); write 'name: value'")
+                raise _BadName(f"has a list or a group instead of a name (line {line}); write 'name: value'")
             if key.value in names:
                 raise _BadName(f"has '{key.value}' twice in one group (again in line {line}); remove one of them")
             names.add(key.value)

@@ -16,7 +16,7 @@ def launched_number(name: str, absent: int) -> int:
     text = os.environ.get(name, str(absent))
     least = 0 if name == "RANK" else 1
     if not text.isdecimal() or int(text) < least:
-        raise ConfigError(name, text, "must be a whole number, as torchrun sets it. To run one process: unset it")
+        raise ConfigError(name, text, "must be a whole number, as torchrun sets it. To use one process, unset it")
     return int(text)
 
 

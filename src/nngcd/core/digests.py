@@ -50,7 +50,7 @@ def forget(folder: Path, *, but: Iterable[str] = ()) -> None:
 
 
 def read(folder: Path) -> dict[str, str]:
-    """Return the digests of a folder's files by name; nothing for a folder of an older version.
+    """Return the digests of a folder's files by name; nothing where none are written yet.
 
     Raises:
         DataError: the list is damaged.
@@ -65,14 +65,9 @@ def read(folder: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
-        way_out = "Restore it from a copy. Without it, the files of this run cannot be verified"
+        way_out = "Restore it from a backup. Without it, the files of this run cannot be verified"
         raise DataError(f"R03: {path} is damaged ({error}). {way_out}.") from error
     return found
-
-
-def was_never_written(path: Path) -> bool:
-    """Return whether a file is not there and no digest says that it was: older versions did without it."""
-    return not path.is_file() and expected(path) is None
 
 
 def expected(path: Path) -> str | None:

@@ -53,6 +53,10 @@ class TrainingError(UserError):
     exit_code = 5
 
 
+class Interrupted(KeyboardInterrupt):
+    """A run that was stopped by Ctrl-C or by a request to end; it says what is kept and how to go on."""
+
+
 class NngcdWarning(UserWarning):
     """Something the user should know that does not stop the work."""
 

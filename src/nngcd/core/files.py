@@ -130,5 +130,5 @@ def check_outside(out: Path, data: str) -> None:
     """
     folder = Path(data)
     if data and folder.is_dir() and out.resolve().is_relative_to(folder.resolve()):
-        reason = f"lies inside the data folder {data}; the next run would take it for images. Choose another place"
+        reason = f"is inside the data folder {data}, so the next run would read it as data. Choose another folder"
         raise ConfigError("--out", str(out), reason)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock, SoftFileLock, Timeout
 
-from nngcd.core.atomic import UMASK, writing
+from nngcd.core.atomic import UMASK, cannot_write
 from nngcd.core.errors import ResourceError
 
 LOCK, HOLDER = ".lock", ".holder"
@@ -27,10 +27,11 @@ def hold(folder: Path) -> Iterator[None]:
     """
     lock = FileLock(folder / LOCK, timeout=0, mode=0o666 & ~UMASK)
     try:
-        with writing(folder / LOCK):
-            _acquire(lock)
-    except _InUseError:
+        lock.acquire()
+    except Timeout:
         raise ResourceError(f"T11: {folder} is in use by {holder_of(folder)}. {_way_out(lock)}") from None
+    except OSError as error:
+        raise cannot_write(folder / LOCK, error) from error
     try:
         # Only for the message above, so a disk without room for it is no obstacle.
         with suppress(OSError):
@@ -40,17 +41,6 @@ def hold(folder: Path) -> Iterator[None]:
         with suppress(OSError):
             (folder / HOLDER).unlink(missing_ok=True)
         lock.release()
-
-
-class _InUseError(Exception):
-    """Another process holds the lock; filelock's own error is an `OSError`, as are those of writing."""
-
-
-def _acquire(lock: FileLock) -> None:
-    try:
-        lock.acquire()
-    except Timeout:
-        raise _InUseError from None
 
 
 def holder_of(folder: Path) -> str:

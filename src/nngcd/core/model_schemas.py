@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, model_validator
 from nngcd.core.run_schemas import Count, Positive, Share, Stored, Text
 
 
-class Blueprint(Stored):
+class StoredBlueprint(Stored):
     """model/config.json: what a network is built from. A newer format may have other names."""
 
     format: Positive
@@ -22,12 +22,12 @@ class Blueprint(Stored):
     n_features: Positive | None
     n_clusters: Positive
     n_old: Count
-    whitened_features: Positive | None = None
-    sizes: Annotated[list[Annotated[float, Field(gt=0, le=16)]], Field(min_length=1, max_length=16)] = [1.0]
-    tail_norm: bool = False
+    whitened_features: Positive | None
+    sizes: Annotated[list[Annotated[float, Field(gt=0, le=16)]], Field(min_length=1, max_length=16)]
+    tail_norm: bool
 
     @model_validator(mode="after")
-    def _old_are_clusters(self) -> Blueprint:
+    def _old_are_clusters(self) -> StoredBlueprint:
         if self.n_old > self.n_clusters:
             raise ValueError(f"n_old = {self.n_old} is more than n_clusters = {self.n_clusters}")
         return self
@@ -42,28 +42,28 @@ class Categories(Stored):
     @model_validator(mode="after")
     def _known_are_there(self) -> Categories:
         if self.n_known > len(self.categories):
-            raise ValueError(f"n_known = {self.n_known}, and there are {len(self.categories)} categories")
+            raise ValueError(f"n_known = {self.n_known}, but there are {len(self.categories)} categories")
         if len(set(self.categories)) < len(self.categories):
-            raise ValueError("a category is there twice")
+            raise ValueError("a category appears twice")
         return self
 
 
-class Confidence(Stored):
+class StoredConfidence(Stored):
     """model/confidence.json."""
 
     model_config = ConfigDict(extra="forbid")
 
-    temperature: Annotated[float, Field(gt=0)] = 1.0
-    n_held_back: Count = 0
-    n_right: Count = 0
-    usual_around: float = 0.0
-    unevenness: Annotated[float, Field(ge=0)] = 0.4
-    steadiness: list[Share] = []
-    size: list[Annotated[float, Field(ge=0)]] = []
-    sureness: list[Share] = []
-    sureness_of_all: list[Share] = []
-    familiar: float | None = None
-    unsure: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    temperature: Annotated[float, Field(gt=0)]
+    n_held_back: Count
+    n_right: Count
+    usual_around: float
+    unevenness: Annotated[float, Field(ge=0)]
+    steadiness: list[Share]
+    size: list[Annotated[float, Field(ge=0)]]
+    sureness: list[Share]
+    sureness_of_all: list[Share]
+    familiar: float | None
+    unsure: Annotated[float, Field(ge=0, lt=1)]
 
 
 class Preprocessor(Stored):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+OnProgress = Callable[[int, int], None]
+"""Is called with how many pieces of one stage are done, and of how many; see `Counted`."""
+
 
 class Progress:
     """Receives the stages of a run; this one shows nothing."""

@@ -1,13 +1,15 @@
-"""Which numbers a setting may be: checked when a `Config` is made, so before anything long begins.
+"""Types that say which numbers a setting may be: `rate: Positive = 0.1`.
 
-Each check takes the config and the names of the settings it is about; a setting that is absent (None) passes, and what
-is no number (NaN) never does.
+A settings class that is `Checked` refuses other numbers when it is made, so before anything long begins. A setting that
+is absent (None) passes, and what is no number (NaN) never does.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+import typing
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from nngcd.core.errors import ConfigError
 
@@ -15,38 +17,45 @@ MOST = 1_000_000
 """Of epochs, images in a batch, hidden units or anything else that is counted in settings."""
 
 
-def check_positive(config: object, *names: str) -> None:
-    """Raise `ConfigError` unless these are positive and finite."""
-    _check(config, names, "positive and finite", lambda value: 0 < value < math.inf)
+class Range(NamedTuple):
+    """Which numbers a setting may be, in words and as a test."""
+
+    words: str
+    holds: Callable[[float], bool]
 
 
-def check_not_negative(config: object, *names: str) -> None:
-    """Raise `ConfigError` unless these are finite and not negative."""
-    _check(config, names, "finite and not negative", lambda value: 0 <= value < math.inf)
+NOT_NEGATIVE = Range("finite and not negative", lambda value: 0 <= value < math.inf)
+FROM_ONE = Range("at least 1", lambda value: 1 <= value < math.inf)
+
+Positive = Annotated[float, Range("positive and finite", lambda value: 0 < value < math.inf)]
+NotNegative = Annotated[float, NOT_NEGATIVE]
+Finite = Annotated[float, Range("finite", math.isfinite)]
+Share = Annotated[float, Range("in [0, 1]", lambda value: 0 <= value <= 1)]
+ShareBelowOne = Annotated[float, Range("in [0, 1)", lambda value: 0 <= value < 1)]
+WholeNotNegative = Annotated[int, NOT_NEGATIVE]
+FromOne = Annotated[float, FROM_ONE]
+WholeFromOne = Annotated[int, FROM_ONE]
+AtLeastOne = Annotated[int, Range(f"at least 1 and at most {MOST:,}", lambda value: 1 <= value <= MOST)]
+"""More than a million is a slip."""
 
 
-def check_finite(config: object, *names: str) -> None:
-    """Raise `ConfigError` unless these are finite."""
-    _check(config, names, "finite", math.isfinite)
+class Checked:
+    """Settings whose fields are compared with the ranges in their types."""
+
+    __slots__ = ()
+    # What stands before the names of these settings in messages, such as `training.`.
+    group: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        """Raise `ConfigError` for the first number out of its range."""
+        for name, kind in typing.get_type_hints(type(self), include_extras=True).items():
+            value = getattr(self, name)
+            for found in _ranges(kind):
+                if value is not None and not found.holds(value):
+                    raise ConfigError(self.group + name, value, f"must be {found.words}")
 
 
-def check_share(config: object, *names: str) -> None:
-    """Raise `ConfigError` unless these are in [0, 1]."""
-    _check(config, names, "in [0, 1]", lambda value: 0 <= value <= 1)
-
-
-def check_share_below_one(config: object, *names: str) -> None:
-    """Raise `ConfigError` unless these are in [0, 1)."""
-    _check(config, names, "in [0, 1)", lambda value: 0 <= value < 1)
-
-
-def check_at_least_one(config: object, *names: str) -> None:
-    """Raise `ConfigError` unless these are at least 1, and at most a million: more of anything is a slip."""
-    _check(config, names, f"at least 1 and at most {MOST:,}", lambda value: 1 <= value <= MOST)
-
-
-def _check(config: object, names: Iterable[str], what: str, is_right: Callable[[float], bool]) -> None:
-    for name in names:
-        value = getattr(config, name)
-        if value is not None and not is_right(value):
-            raise ConfigError(name, value, f"must be {what}")
+def _ranges(kind: Any) -> list[Range]:  # noqa: ANN401 (any type, also one of several)
+    """Return the ranges in a type, also within `X | None`."""
+    inner = [found for part in typing.get_args(kind) for found in _ranges(part)]
+    return [*inner, *(found for found in getattr(kind, "__metadata__", ()) if isinstance(found, Range))]

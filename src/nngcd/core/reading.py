@@ -28,7 +28,7 @@ MOST_BYTES = 2**30
 """Of a file that is read as a whole; safetensors files are not."""
 MOST_CELLS = 2**31
 """Of a table: a few bytes of Parquet can stand for any number of equal rows."""
-RESTORE = "Restore it from a copy or run `nngcd fit` again"
+RESTORE = "Restore it from a backup or run `nngcd fit` again"
 
 Kind = Literal["text", "text or none", "share", "number or none", "flag"]
 """What a column holds: share is from 0 to 1."""
@@ -41,7 +41,7 @@ def damaged_file(path: Path, reason: object, way_out: str = RESTORE) -> DataErro
 
 def missing_file(path: Path) -> DataError:
     """Return the error for a file of a run that is not there."""
-    return DataError(f"R03: {path} is missing. Is this a finished run folder?")
+    return DataError(f"R03: {path} is missing. {RESTORE}.")
 
 
 def read_content(path: Path, *, way_out: str = RESTORE) -> bytes:
@@ -52,14 +52,14 @@ def read_content(path: Path, *, way_out: str = RESTORE) -> bytes:
     """
     try:
         if (size := path.stat().st_size) > MOST_BYTES:
-            raise damaged_file(path, f"{size:,} bytes are more than such a file can have", way_out)
+            raise damaged_file(path, f"{size:,} bytes are too many for this file", way_out)
         content = path.read_bytes()
     except FileNotFoundError:
         raise missing_file(path) from None
     except OSError as error:
         raise damaged_file(path, error.strerror or error, way_out) from error
     if (digest := digests.expected(path)) is not None and digests.digest_of(content) != digest:
-        raise damaged_file(path, f"it is not what the run wrote: its sha256 is not the one in {digests.FILE}", way_out)
+        raise damaged_file(path, f"it was changed after the run: its sha256 differs from {digests.FILE}", way_out)
     return content
 
 
@@ -112,14 +112,14 @@ def read_table(path: Path, columns: Mapping[str, Kind], optional: Mapping[str, K
     try:
         facts = pq.ParquetFile(io.BytesIO(content)).metadata
         if facts.num_rows * max(facts.num_columns, 1) > MOST_CELLS:
-            raise ValueError(f"{facts.num_rows:,} rows are more than a run can have")
+            raise ValueError(f"{facts.num_rows:,} rows are too many for a run")
         table = pd.read_parquet(io.BytesIO(content))
     except Exception as error:  # a damaged file can raise anything
         raise damaged_file(path, _one_line(error)) from error
     return check_columns(table, path, columns, optional)
 
 
-def read_csv(path: Path, columns: Mapping[str, Kind], optional: Mapping[str, Kind] | None = None) -> pd.DataFrame:
+def read_csv(path: Path, columns: Mapping[str, Kind]) -> pd.DataFrame:
     """Return a table of texts; names such as `NA` and `007` stay as they are, and nothing is an empty text.
 
     Raises:
@@ -130,7 +130,7 @@ def read_csv(path: Path, columns: Mapping[str, Kind], optional: Mapping[str, Kin
         table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
     except Exception as error:  # a damaged file can raise anything
         raise damaged_file(path, _one_line(error)) from error
-    return check_columns(table, path, columns, optional)
+    return check_columns(table, path, columns)
 
 
 def check_columns(
@@ -138,12 +138,12 @@ def check_columns(
 ) -> pd.DataFrame:
     """Return a table whose columns hold what they should; raise `DataError` otherwise."""
     if not all(isinstance(name, str) for name in table.columns) or not table.columns.is_unique:
-        raise damaged_file(path, "its columns have no names, or one name twice")
+        raise damaged_file(path, "its columns lack names, or two have the same name")
     if lacking := [name for name in columns if name not in table.columns]:
         raise damaged_file(path, f"it lacks the column '{lacking[0]}'")
     for name, kind in {**(optional or {}), **columns}.items():
         if name in table.columns and not _holds(table[name], kind):
-            raise damaged_file(path, f"the column '{name}' holds something else than {_WORDS[kind]}")
+            raise damaged_file(path, f"the column '{name}' must hold {_WORDS[kind]}")
     return table
 
 
@@ -171,7 +171,7 @@ def _holds(column: pd.Series, kind: Kind) -> bool:
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors and the strings of a safetensors file, which are those that were written if it has a digest.
+    """Return the tensors and the strings of a safetensors file, which are those that were written.
 
     Raises:
         DataError: the file is missing or damaged.
@@ -186,9 +186,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise missing_file(path) from None
     except Exception as error:
         raise damaged_file(path, _one_line(error)) from error
-    digest = strings.pop(DIGEST, None)
-    if digest is not None and digest != tensors_digest(tensors, strings):
-        raise damaged_file(path, "its content does not fit the sha256 in it")
+    if strings.pop(DIGEST, None) != tensors_digest(tensors, strings):
+        raise damaged_file(path, "its content does not match its sha256")
     return tensors, strings
 
 

@@ -17,30 +17,31 @@ from nngcd.core.errors import ConfigError, DataError, NoSuchDataError, ResourceE
 from nngcd.core.files import write_text
 from nngcd.core.locks import hold
 from nngcd.core.reading import parse_json, read_content, read_json
-from nngcd.core.run_schemas import Epoch, Summary
+from nngcd.core.run_schemas import Epoch, StoredSummary
 
 README = """This folder holds one run of nngcd (category discovery). It can be moved, copied or zipped.
 
-results.csv        one row per image: its category, whether that is known or new, how sure we are
-results.parquet    the same with types kept
+results.csv        one row per image: its category, whether it is known or new, and the confidence
+results.parquet    the same, with column types
 categories.csv     one row per category
-summary.json       the final numbers, with the protocol they belong to
-k.json, k.svg      how many categories: estimate, interval, curve (when it was estimated)
+moves.csv          the images that splits and merges moved to another cluster (if any)
+summary.json       the final numbers, with the protocol of the scores
+k.json, k.svg      the number of categories: estimate, interval, curve (if it was estimated)
 metrics.jsonl      one line per training epoch
 config.yaml        every setting; `nngcd fit --config config.yaml` repeats the run
 environment.json   versions, device, command line, times
-digests.json       the sha256 of the files above and below; `nngcd doctor {run}` verifies them
+digests.json       the sha256 of the files in this folder; `nngcd doctor {run}` verifies them
 data/              the images that were used (manifest.parquet), the labels given and which were held back (split.csv)
-log.txt            what happened when
+log.txt            a log of the run
 problems.csv       files that were not used, and why
 features.safetensors  the learned feature of every image
 model/             the trained model, for `nngcd predict`
-figures/           what `nngcd figures` drew
-report.html        what was found, in pictures; opens in a browser, from disk
+figures/           figures drawn by `nngcd figures`
+report.html        the results in pictures; opens in any browser
 review/            the edits a person made (edits.jsonl)
 checkpoints/       state for `nngcd fit --resume` (removed when the run is complete)
 
-Next, from the folder that holds this one (NEW_DATA: images, or features if the run was made from features):
+Next, from the parent folder (NEW_DATA: images, or features if the run was made from features):
   nngcd predict {run} NEW_DATA --out new.csv
   nngcd evaluate {run} --truth TRUE_LABELS.csv
   nngcd report {run}
@@ -48,7 +49,7 @@ Next, from the folder that holds this one (NEW_DATA: images, or features if the 
   nngcd export {run} --to csv --out labels
   nngcd figures {run}
   nngcd fit --resume {run}        (only if it was interrupted)
-and of a run on images:
+and for a run on images:
   nngcd export {run} --to folders --out sorted
 """
 
@@ -70,7 +71,9 @@ def new_folder(path: Path, *, may_rename: bool = True) -> Path:
             return candidate
         except FileExistsError:
             if not may_rename:
-                raise ResourceError(f"{path} has just been made by another process, which is at work there.") from None
+                raise ResourceError(
+                    f"{path} is in use by another process that has just created it. Choose another --out."
+                ) from None
             n += 1
             candidate = path.with_name(f"{path.name}-{n}")
         except OSError as error:
@@ -105,12 +108,12 @@ class RunFolder:
         """
         if path.is_dir() and not cls(path).config.is_file():
             raise DataError(
-                f"{path} holds no config.yaml, so it is no run folder. `nngcd fit` prints the folder it wrote."
+                f"{path} has no config.yaml, so it is not a run folder. `nngcd fit` prints the folder it writes."
             )
         if not path.is_dir():
-            what = "is no folder" if path.exists() else "does not exist"
+            what = "is not a folder" if path.exists() else "does not exist"
             hint = did_you_mean_path(path, lambda beside: cls(beside).config.is_file())
-            raise NoSuchDataError(f"{path} {what}.{hint} `nngcd fit` prints the folder it wrote.")
+            raise NoSuchDataError(f"{path} {what}.{hint} `nngcd fit` prints the folder it writes.")
         return cls(path)
 
     config = property(lambda self: self.path / "config.yaml")
@@ -123,6 +126,7 @@ class RunFolder:
     results = property(lambda self: self.path / "results.parquet")
     results_csv = property(lambda self: self.path / "results.csv")
     categories = property(lambda self: self.path / "categories.csv")
+    moves = property(lambda self: self.path / "moves.csv")
     metrics = property(lambda self: self.path / "metrics.jsonl")
     summary = property(lambda self: self.path / "summary.json")
     model = property(lambda self: self.path / "model")
@@ -146,13 +150,13 @@ class RunFolder:
         """Return the error for whoever needs what this run has not written yet."""
         return DataError(f"{self.path} is not finished. Finish it first: nngcd fit --resume {self.path}")
 
-    def read_summary(self, schema: type[Summary] = Summary) -> dict[str, Any]:
+    def read_summary(self) -> dict[str, Any]:
         """Return the final numbers of a finished run.
 
         Raises:
             DataError: they are missing, or lack what every run writes.
         """
-        return read_json(self.summary, schema)
+        return read_json(self.summary, StoredSummary)
 
     def append_metrics(self, values: Mapping[str, Any]) -> None:
         """Add one line to metrics.jsonl."""
@@ -173,7 +177,7 @@ class RunFolder:
         """
         if not self.metrics.is_file():
             return []
-        way_out = "Delete this file: only the curves of the run are lost"
+        way_out = "Delete this file; only the training curves are lost"
         lines = read_content(self.metrics, way_out=way_out).split(b"\n")
         return [
             parse_json(line, Epoch, self.metrics, where=f"line {number}: ", way_out=way_out)

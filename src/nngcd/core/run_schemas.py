@@ -1,7 +1,4 @@
-"""What every JSON file of a run holds; names not listed here are let through. `run_tables` is about its tables.
-
-A name that older versions did not write has a default.
-"""
+"""Schemas of the JSON files of a run; other names are allowed. The schemas of its tables are in `run_reading`."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ class Stored(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False, defer_build=True)
 
 
-class Accuracy(Stored):
+class StoredAccuracy(Stored):
     """Shares in per cent; None where there is nothing to score."""
 
     all: float | None
@@ -30,7 +27,7 @@ class Accuracy(Stored):
     new: float | None
 
 
-class Called(Stored):
+class StoredCalled(Stored):
     """How well images are called known, or new: shares in per cent; None where there is nothing to score."""
 
     share: float | None
@@ -42,12 +39,12 @@ class Called(Stored):
 class Scores(Stored):
     """How right a run is where the truth is known."""
 
-    accuracy: Accuracy
-    accuracy_v1: Accuracy = cast(Accuracy, None)
-    balanced_accuracy: Accuracy = cast(Accuracy, None)
-    by_name: Accuracy = cast(Accuracy, None)
-    called_known: Called = cast(Called, None)
-    called_new: Called = cast(Called, None)
+    accuracy: StoredAccuracy
+    accuracy_v1: StoredAccuracy
+    balanced_accuracy: StoredAccuracy
+    by_name: StoredAccuracy
+    called_known: StoredCalled
+    called_new: StoredCalled
     nmi: float
     ari: float
     n_scored: Count
@@ -73,7 +70,7 @@ class Expected(Stored):
     high: Share
 
 
-class HiddenGroup(Stored):
+class StoredHiddenGroup(Stored):
     """A known category that may hide another one."""
 
     category: Text
@@ -82,7 +79,7 @@ class HiddenGroup(Stored):
     n_labelled: Count
 
 
-class MixedCategory(Stored):
+class StoredMixedCategory(Stored):
     """A new category that may be several things."""
 
     category: Text
@@ -90,7 +87,7 @@ class MixedCategory(Stored):
     expected: Share
 
 
-class AlikePair(Stored):
+class StoredAlikePair(Stored):
     """Two new categories that may be one."""
 
     first: Text
@@ -101,7 +98,7 @@ class AlikePair(Stored):
 class Interval(Stored):
     """How the number of categories was estimated, and how sure it is."""
 
-    k: Positive | None = None
+    k: Positive
     low: Count
     high: Count
     method: Text
@@ -110,14 +107,7 @@ class Interval(Stored):
     is_at_edge: bool
 
 
-class Peak(Stored):
-    """The most memory a run needed, in GB."""
-
-    ram: float
-    gpu: float = 0.0
-
-
-class KnownSplit(Stored):
+class StoredKnownSplit(Stored):
     """A known category that was split in training."""
 
     category: Text
@@ -126,10 +116,10 @@ class KnownSplit(Stored):
     n_images: Count
     n_labelled_in_part: Count
     n_labelled: Count
-    p_value: Annotated[float, Field(ge=0, le=1)] = 1.0
+    p_value: Share
 
 
-class NewSplit(Stored):
+class StoredNewSplit(Stored):
     """A new cluster that was split in training."""
 
     epoch: Count
@@ -139,7 +129,7 @@ class NewSplit(Stored):
     limit: Annotated[float, Field(ge=0)]
 
 
-class Merge(Stored):
+class StoredMerge(Stored):
     """Two new clusters that became one in training."""
 
     epoch: Count
@@ -149,49 +139,39 @@ class Merge(Stored):
     limit: Annotated[float, Field(ge=0)]
 
 
-class Summary(Stored):
-    """summary.json: what every version wrote."""
+class StoredLabelCheck(Stored):
+    """Whether the labelled images of known categories lie apart from others."""
+
+    n_tested: Count
+    n_apart: Count
+    is_doubtful: bool
+    way_out: Text
+
+
+class StoredSummary(Stored):
+    """summary.json."""
 
     method: Text
     preset: Text
     effort: Text
     backbone: Text
+    weights: Text | None
+    n_sizes: Positive
+    whitened_features: Positive | None
     seed: int
     k: Positive
+    k_estimate: Interval | None
+    known_splits: list[StoredKnownSplit]
+    new_splits: list[StoredNewSplit]
+    merges: list[StoredMerge]
     split_hash: Text
     n_images: Count
     n_labelled: Count
-    seconds: Annotated[float, Field(ge=0)]
-    k_estimate: Interval | None = None
-    held_back: HeldBack | None = None
-    scores: Scores = cast(Scores, None)
-    """Absent where the truth is not known, but never null."""
-    peak_gb: Peak | None = None
-    not_calibrated: Text | None = None
-    weights: Text | None = None
-    n_sizes: Positive = 1
-    whitened_features: Positive | None = None
-    n_unsure: Count = 0
-    n_unreadable: Count = 0
-    n_possible_label_errors: Count = 0
-    n_unchecked_categories: Count = 0
-    known_splits: list[KnownSplit] = []
-    new_splits: list[NewSplit] = []
-    merges: list[Merge] = []
-    expected_right: dict[Literal["known", "new"], Expected | None] = {}
-    hidden_groups: list[HiddenGroup] = []
-    mixed_categories: list[MixedCategory] = []
-    alike_pairs: list[AlikePair] = []
-    finished: Text = ""
-
-
-class WholeSummary(Summary):
-    """The same with all that the words at the end of a run speak of."""
-
     n_unlabelled: Count
     n_known_categories: Count
     n_unlabelled_known: Count
     n_unlabelled_new: Count
+    n_unsure: Count
     n_new_categories: Count
     n_categories_used: Count
     largest_new: Text | None
@@ -199,31 +179,46 @@ class WholeSummary(Summary):
     smallest_new: Text | None
     smallest_new_size: Count
     largest_share: Share
+    expected_right: dict[Literal["known", "new"], Expected | None]
+    hidden_groups: list[StoredHiddenGroup]
+    mixed_categories: list[StoredMixedCategory]
+    alike_pairs: list[StoredAlikePair]
+    label_check: StoredLabelCheck | None
+    n_possible_label_errors: Count
     n_unreadable: Count
+    held_back: HeldBack | None
+    not_calibrated: Text | None
+    n_unchecked_categories: Count
+    seconds: Annotated[float, Field(ge=0)]
+    peak_gb: dict[Literal["ram", "gpu"], float]
+    finished: Text
+    scores: Scores = cast(Scores, None)
+    """Absent where the truth is not known, but never null."""
 
 
 class RunConfig(Stored):
     """config.yaml: what is read of it beside the settings themselves, which `settings.resolve` checks."""
 
     data: Text
-    dataset: Text | None = None
-    method: Text = ""
-    preset: Text = ""
-    effort: Text = ""
-    weights: Text | None = None
-    reading: dict[str, Any] | None = None
+    dataset: Text | None
+    method: Text
+    preset: Text
+    effort: Text
+    weights: Text | None
+    reading: dict[str, Any]
 
 
 class Environment(Stored):
     """environment.json."""
 
     split_hash: Text
-    started: Text = ""
+    started: Text
     resumed: list[Text] = []
-    command: list[Text] = []
-    versions: dict[str, Any] = {}
-    machine: dict[str, Any] = {}
-    engine: dict[str, Any] = {}
+    """Absent from a run that was never resumed."""
+    command: list[Text]
+    versions: dict[str, Any]
+    machine: dict[str, Any]
+    engine: dict[str, Any]
 
 
 class Estimate(Stored):

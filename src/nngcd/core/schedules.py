@@ -75,11 +75,13 @@ def teacher_momentum(
     """
     if form not in MOMENTUM_FORMS:
         hint = did_you_mean(form, MOMENTUM_FORMS)
-        raise ConfigError("teacher_momentum_form", form, f"no such form.{hint} There are: {', '.join(MOMENTUM_FORMS)}")
+        raise ConfigError(
+            "teacher_momentum_form", form, f"unknown form.{hint} Choose from: {', '.join(MOMENTUM_FORMS)}"
+        )
     first = start if form == "exact" else end - (1 - start)
     for moment, value in (("first", first), ("last", end)):
         if not 0 <= value <= 1:
-            raise ConfigError("teacher_momentum", value, f"must be in [0, 1], but is not at the {moment} step")
+            raise ConfigError("teacher_momentum", value, f"must be in [0, 1]; it is not at the {moment} step")
     return cosine_decay(first, end, _done(step, n_steps))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from nngcd.core.cores import n_launched
 
 BESIDE = ".nngcd-cache"
-"""The cache beside a folder of runs: of several processes, and of earlier versions."""
+"""The cache beside a folder of runs, of several processes."""
 
 
 def user_cache() -> Path:

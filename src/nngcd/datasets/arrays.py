@@ -12,16 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nngcd.core.errors import DataError, warn
-from nngcd.datasets.array_labels import label_names, refuse_unclear
-from nngcd.datasets.file_tree import no_such_path
-from nngcd.datasets.image_arrays import ImageArrays
-from nngcd.datasets.labels import index_names
-from nngcd.datasets.listed import settled_names, warn_of_unused
-from nngcd.datasets.reading import Config
-from nngcd.datasets.split import Split, Truth, image_table
+from nngcd.data.array_labels import label_names, refuse_unclear
+from nngcd.data.file_tree import no_such_path
+from nngcd.data.image_arrays import ImageArrays
+from nngcd.data.labels import index_names
+from nngcd.data.listed import settled_names, warn_of_unused
+from nngcd.data.reading import ReadingSettings
+from nngcd.data.split import Split, Truth, image_table
 
 
-def load(root: Path | None, *, reading: Config | None = None, use_labels: bool = True) -> tuple[Split, Truth | None]:
+def load(
+    root: Path | None, *, reading: ReadingSettings | None = None, use_labels: bool = True
+) -> tuple[Split, Truth | None]:
     """Return the images or features of an `.npz` file with `X` and optionally `y`; see `from_arrays`.
 
     Args:
@@ -36,7 +38,7 @@ def load(root: Path | None, *, reading: Config | None = None, use_labels: bool =
         raise DataError("D01: the dataset 'arrays' needs the path of an .npz file.")
     values, labels = _read(root, use_labels=use_labels)
     names = label_names(labels, n_items=len(np.atleast_1d(values)))
-    reading = reading or Config()
+    reading = reading or ReadingSettings()
     warn_of_unused(names, reading)
     return _split(values, settled_names(names, reading), root.stem), None
 
@@ -66,13 +68,13 @@ def plain_array(values: ArrayLike) -> NDArray[Any]:
         DataError: it is sparse or has masked values, which numpy would lose in silence.
     """
     if hasattr(values, "toarray"):
-        raise DataError("X is sparse. Give what X.toarray() returns.")
+        raise DataError("X is sparse. Use X.toarray().")
     if hasattr(values, "detach"):
         tensor = values.detach().cpu()
         # numpy has no bfloat16.
         values = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
     if np.ma.is_masked(values):
-        raise DataError("X holds masked values. Fill them, or leave their rows out.")
+        raise DataError("X has masked values. Fill them, or remove their rows.")
     return np.asarray(values)
 
 
@@ -113,9 +115,9 @@ def _read(path: Path, *, use_labels: bool) -> tuple[NDArray[np.generic], NDArray
             f"Write it with numpy.savez(path, X=X, y=y), with labels as numbers or text, not as Python objects."
         ) from None
     if "X" not in wanted:
-        raise DataError(f"D17: no array 'X' in '{path}' (found: {', '.join(names)}).")
+        raise DataError(f"D17: array 'X' not found in '{path}' (found: {', '.join(names)}).")
     if use_labels and "y" not in names and (others := [name for name in names if name != "X"]):
-        warn(f"D05: there is no array 'y' in '{path}', so nothing is labelled; also found: {', '.join(others)}.")
+        warn(f"D05: array 'y' not found in '{path}', so nothing is labelled (found: {', '.join(others)}).")
     return wanted["X"], wanted.get("y")
 
 
@@ -125,11 +127,13 @@ def _features(array: NDArray[np.generic]) -> NDArray[np.float32]:
             f"X must be (n, d) or (n, views, d) features, or uint8 images, got {array.dtype} of shape {array.shape}."
         )
     if array.ndim == 3 and array.shape[1] == array.shape[2] > 1:
-        text = f"X of shape {array.shape} is read as {array.shape[1]} views of features; give images as uint8."
+        text = f"X of shape {array.shape} is read as {array.shape[1]} views of features. Give images as uint8."
         warn(text)
     is_bad = ~np.isfinite(array).reshape(len(array), -1).all(1)
     if is_bad.any():
-        raise DataError(f"X holds NaN or infinity in {is_bad.sum():,} rows, first row {int(is_bad.argmax())}.")
+        raise DataError(
+            f"X has NaN or infinity in {is_bad.sum():,} rows, first row {int(is_bad.argmax())}. Remove or fill them."
+        )
     with np.errstate(over="ignore"):  # told next, in words
         features_nvd = np.ascontiguousarray(array.reshape(len(array), -1, array.shape[-1]), dtype=np.float32)
     _check_squares(array, features_nvd)
@@ -142,7 +146,7 @@ def _check_squares(array: NDArray[np.generic], features_nvd: NDArray[np.float32]
     if is_too_large.any():
         rows = f"{is_too_large.sum():,} rows, first row {int(is_too_large.argmax())}"
         most = float(np.abs(array[is_too_large]).max())
-        raise DataError(f"X holds values up to {most:.1g} in {rows}, whose squares do not fit float32; scale them.")
+        raise DataError(f"X has values up to {most:.1g} in {rows}, which overflow when squared; rescale them.")
 
 
 def _hash(row: NDArray[np.generic]) -> str:

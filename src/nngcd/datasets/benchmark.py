@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nngcd.core.errors import DataError
-from nngcd.datasets.counts import Part, warn_of_counts
-from nngcd.datasets.image_arrays import ImageArrays
-from nngcd.datasets.image_files import ALLOWED_BAD, Progress, keep_readable
-from nngcd.datasets.published import published_split
-from nngcd.datasets.split import (
+from nngcd.core.progress import OnProgress
+from nngcd.data.image_arrays import ImageArrays
+from nngcd.data.image_files import ALLOWED_BAD, keep_readable
+from nngcd.data.split import (
     UNLABELLED,
     Draw,
     Images,
@@ -26,6 +25,8 @@ from nngcd.datasets.split import (
     image_table,
     relabel,
 )
+from nngcd.datasets.counts import Part, warn_of_counts
+from nngcd.datasets.published import published_split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +38,8 @@ class Request:
     draw: Draw = "pooled"
     """How the labelled half is drawn."""
     allow_bad: float = ALLOWED_BAD
-    """Share of missing or unreadable files above which the data are refused."""
-    on_progress: Progress | None = None
+    """Largest accepted share of missing or unreadable files."""
+    on_progress: OnProgress | None = None
     """Called with the number of files checked and their total, where images are files."""
 
 

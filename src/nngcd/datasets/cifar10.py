@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nngcd.data.split import Split, Truth
 from nngcd.datasets.benchmark import TRAINING, Request
 from nngcd.datasets.cifar_files import Batches, load_cifar
-from nngcd.datasets.split import Split, Truth
 
 BATCHES = Batches(
     name="cifar10",

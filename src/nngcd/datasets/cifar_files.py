@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nngcd.core.errors import DataError, warn
+from nngcd.data.split import Split, Truth
 from nngcd.datasets.benchmark import Listing, Request, split_arrays, split_files
 from nngcd.datasets.class_folders import class_folders, images_by_class
 from nngcd.datasets.counts import Part
 from nngcd.datasets.official_files import Layout, find_layout
 from nngcd.datasets.plain_pickle import read_plain_pickle
 from nngcd.datasets.published import published_split
-from nngcd.datasets.split import Split, Truth
 
 _PNG: dict[Part, Layout] = {
     part: Layout(needed=(f"{part}/",), folders=("",), source=f"with PNG files as {part}/CLASS/IMAGE.png")
@@ -110,7 +110,7 @@ def _png_listing(folder: Path, name: str, part: Part) -> Listing:
     if part == "train":
         text = (
             f"PNG files do not keep the official order of '{name}': the labelled half is drawn by class and file name, "
-            f"as many images as published but others. Give the python batches for the published half."
+            f"with the published count but different images. Use the python batches for the published half."
         )
         warn(text)
     return Listing(

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nngcd.core.errors import DataError
-from nngcd.datasets.file_tree import is_hidden, walk
-from nngcd.datasets.image_files import EXTENSIONS
-from nngcd.datasets.split import Problem
+from nngcd.data.file_tree import is_hidden, walk
+from nngcd.data.image_files import EXTENSIONS
+from nngcd.data.split import Problem
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +33,9 @@ def class_folders(folder: Path, *, n_classes: int) -> list[str]:
     names = sorted(path.name for path in folder.iterdir() if path.is_dir() and not is_hidden(path.name))
     if len(names) != n_classes:
         found = f"found {len(names):,}" + (f", first '{names[0]}'" if names else "")
-        raise DataError(f"D01: '{folder}' must hold {n_classes} class folders, {found}. Is the copy complete?")
+        raise DataError(
+            f"D01: '{folder}' must hold {n_classes} class folders, {found}. Check that the copy is complete."
+        )
     return names
 
 

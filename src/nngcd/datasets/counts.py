@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nngcd.core.errors import warn
+from nngcd.data.split import Draw, Split
 from nngcd.datasets.published import PublishedSplit
-from nngcd.datasets.split import Draw, Split
 
 Part = Literal["train", "test"]
 """Which images of a benchmark: those to learn from, or the official test images (validation where tests are secret)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
+class ImageCount:
     """One number of a benchmark: how many there should be, to within `tolerance`, and how many were found."""
 
     what: str
@@ -35,19 +35,19 @@ class Count:
 
 def count_images(
     split: Split, published: PublishedSplit, *, part: Part = "train", draw: Draw = "pooled"
-) -> list[Count]:
+) -> list[ImageCount]:
     """Return how many images of one part there are: labelled, unlabelled and, where that is known, in all; or test."""
     if part == "test":
-        return [Count(what="test", expected=published.n_test, found=len(split))]
+        return [ImageCount(what="test", expected=published.n_test, found=len(split))]
     # Table I does not say whether it rounds or cuts, so less than one unit to each side is right; of 1, nothing.
     # Drawn by class, the half is rounded once per old class.
     tolerance = published.counts_rounded_to - 1 + (split.n_old if draw == "stratified" else 0)
     counts = [
-        Count(what="labelled", expected=published.n_labelled, found=split.n_labelled, tolerance=tolerance),
-        Count(what="unlabelled", expected=published.n_unlabelled, found=split.n_unlabelled, tolerance=tolerance),
+        ImageCount(what="labelled", expected=published.n_labelled, found=split.n_labelled, tolerance=tolerance),
+        ImageCount(what="unlabelled", expected=published.n_unlabelled, found=split.n_unlabelled, tolerance=tolerance),
     ]
     if published.n_images is not None:
-        counts.append(Count(what="in all", expected=published.n_images, found=len(split)))
+        counts.append(ImageCount(what="in all", expected=published.n_images, found=len(split)))
     return counts
 
 
@@ -59,7 +59,7 @@ def warn_of_counts(split: Split, published: PublishedSplit, *, part: Part, draw:
     found = _words([f"{count.found:,} {count.what}" for count in counts])
     drawn = "stratified draw: " if draw == "stratified" and part == "train" else ""
     if not all(count.is_right for count in counts):
-        text = f"{drawn}'{split.name}' should have {expected}, found {found}. Is the copy complete? "
+        text = f"{drawn}'{split.name}' should have {expected}, found {found}. Check that the copy is complete. "
     elif drawn:
         text = f"{drawn}'{split.name}' has {found}; the published draw gives {expected}. "
     else:

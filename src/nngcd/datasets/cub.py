@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nngcd.core.errors import DataError
+from nngcd.data.split import Split, Truth
 from nngcd.datasets.benchmark import TRAINING, Listing, Request, split_files
 from nngcd.datasets.counts import Part
 from nngcd.datasets.official_files import Layout, find_layout, read_pairs
 from nngcd.datasets.published import published_split
-from nngcd.datasets.split import Split, Truth
 
 _TABLES = ("images.txt", "image_class_labels.txt", "train_test_split.txt", "classes.txt")
 _LAYOUT = Layout(
@@ -50,5 +50,5 @@ def _images(folder: Path, part: Part, *, n_classes: int) -> tuple[list[str], NDA
         kept = [image_id for image_id in images if is_training[image_id] == is_wanted]
         numbers = np.array([int(classes[image_id]) - 1 for image_id in kept], dtype=np.int64)
     except (KeyError, ValueError) as error:
-        raise DataError(f"the tables in '{folder}' do not fit together ({error}); unpack the archive again.") from None
+        raise DataError(f"the tables in '{folder}' do not match ({error}); unpack the archive again.") from None
     return [images[image_id] for image_id in kept], numbers, list(names.values())

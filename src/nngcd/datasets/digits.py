@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from nngcd.core.seeds import numpy_generator
-from nngcd.datasets.image_arrays import ImageArrays
-from nngcd.datasets.split import UNLABELLED, Draw, Split, Truth, draw_labelled, draw_stratified, image_table
+from nngcd.data.image_arrays import ImageArrays
+from nngcd.data.split import UNLABELLED, Draw, Split, Truth, draw_labelled, draw_stratified, image_table
 
 N_OLD = 5
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nngcd.core.errors import DataError, did_you_mean
+from nngcd.data.split import Split, Truth
 from nngcd.datasets.benchmark import TRAINING, Listing, Request, split_files
 from nngcd.datasets.counts import Part
 from nngcd.datasets.official_files import Layout, find_layout, read_lines, read_pairs
-from nngcd.datasets.split import Split, Truth
 
 _IMAGES: dict[Part, str] = {"train": "images_variant_trainval.txt", "test": "images_variant_test.txt"}
 _VARIANTS = "variants.txt"

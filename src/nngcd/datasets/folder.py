@@ -8,17 +8,18 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from nngcd.core.counting import count
 from nngcd.core.errors import DataError
-from nngcd.datasets.file_tree import FileTree, walk
-from nngcd.datasets.findings import quoted
-from nngcd.datasets.image_files import EXTENSIONS, NOT_AN_IMAGE, Progress, unreadable_reason
-from nngcd.datasets.labels import UNLABELLED_FOLDERS
-from nngcd.datasets.listed import Listed, read
-from nngcd.datasets.reading import Config
-from nngcd.datasets.split import Problem, Split, Truth
+from nngcd.core.progress import OnProgress
+from nngcd.core.words import count, quoted
+from nngcd.data.file_tree import FileTree, walk
+from nngcd.data.findings import Finding
+from nngcd.data.image_files import EXTENSIONS, NOT_AN_IMAGE, unreadable_reason
+from nngcd.data.labels import UNLABELLED_FOLDERS
+from nngcd.data.listed import Listed, read
+from nngcd.data.reading import ReadingSettings
+from nngcd.data.split import Problem, Split, Truth
 
-DEFAULT = Config()
+DEFAULT = ReadingSettings()
 
 _LOG = logging.getLogger(__name__)
 
@@ -26,9 +27,9 @@ _LOG = logging.getLogger(__name__)
 def load(
     root: Path | None,
     *,
-    reading: Config = DEFAULT,
+    reading: ReadingSettings = DEFAULT,
     use_labels: bool = True,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> tuple[Split, Truth | None]:
     """Return the images of a folder, labelled by the name of the first-level sub-folder they lie in.
 
@@ -44,7 +45,7 @@ def load(
     return read(find(root, reading, use_labels=use_labels), reading, on_progress=on_progress), None
 
 
-def find(root: Path | None, reading: Config = DEFAULT, *, use_labels: bool = True) -> Listed:
+def find(root: Path | None, reading: ReadingSettings = DEFAULT, *, use_labels: bool = True) -> Listed:
     """Return which images lie in a folder and what their labels say; none is opened.
 
     Raises:
@@ -78,12 +79,12 @@ def images_among(root: Path, file_names: Sequence[str]) -> tuple[list[str], list
     return images, [name for name, is_one in zip(file_names, is_image, strict=True) if not is_one]
 
 
-def _no_images(root: Path, ignored: Sequence[str], notes: Sequence[str]) -> DataError:
+def _no_images(root: Path, ignored: Sequence[str], notes: Sequence[Finding]) -> DataError:
     found = f"found {len(ignored):,} files: {endings(ignored)}" if ignored else "found 0 files"
     return DataError(
-        f"D02: no images in '{root}' ({found}). Readable: {' '.join(EXTENSIONS)}. RAW is not read; convert it "
+        f"D02: no images in '{root}' ({found}). Readable: {' '.join(EXTENSIONS)}. RAW is not supported; convert it "
         f"first. Expected {root}/<category>/<image>, and images without a label in {root}/_unlabelled/."
-        + "".join(f" {note}." for note in notes)
+        + "".join(f" {note}" for note in notes)
     )
 
 
@@ -108,18 +109,20 @@ def label_of(file_name: str, level: int) -> str | None:
     return unicodedata.normalize("NFC", folders[level - 1])
 
 
-def _notes_on_nesting(file_names: Sequence[str], labels: Sequence[str | None], level: int) -> list[str]:
+def _notes_on_nesting(file_names: Sequence[str], labels: Sequence[str | None], level: int) -> list[Finding]:
     if level > 1:
         return []
     labelled = [name for name, label in zip(file_names, labels, strict=True) if label is not None]
     nested = [name for name in labelled if len(PurePosixPath(name).parts) > 2]
     return [
-        f"D30: {len(nested):,} labelled images lie deeper than one level, first '{nested[0]}'; the first level is the "
-        f"category. If the second one is: --label-level 2"
+        Finding(
+            code="D30", severity="note", effect="the first level is the category", flags="--label-level 2",
+            what=f"{count(len(nested), 'labelled image')} deeper than one level, first '{nested[0]}'",
+        )
     ] if nested else []  # fmt: skip
 
 
-def notes_on_hidden(tree: FileTree) -> list[str]:
+def notes_on_hidden(tree: FileTree) -> list[Finding]:
     """Return a note on images that nobody will see because their folder's name begins with a dot."""
     n_images = {
         folder: sum(PurePosixPath(name).suffix.lower() in EXTENSIONS for name in names)
@@ -127,7 +130,12 @@ def notes_on_hidden(tree: FileTree) -> list[str]:
     }
     total, folders = sum(n_images.values()), [folder for folder, number in n_images.items() if number]
     left_out = f"{count(total, 'image')} in hidden folders {'is' if total == 1 else 'are'} left out"
-    return [f"D28: {left_out}: {quoted(folders)}; rename a folder to use its images"] if folders else []
+    return [
+        Finding(
+            code="D28", severity="note", what=f"{left_out}: {quoted(folders)}",
+            effect="rename a folder to use its images",
+        )
+    ] if folders else []  # fmt: skip
 
 
 def _empty_folders(tree: FileTree, image_names: Sequence[str]) -> list[Problem]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nngcd.data.split import Split, Truth
 from nngcd.datasets.benchmark import TRAINING, Listing, Request, split_files
 from nngcd.datasets.class_folders import images_by_class
 from nngcd.datasets.counts import Part
 from nngcd.datasets.official_files import Layout, find_layout
 from nngcd.datasets.published import published_split
-from nngcd.datasets.split import Split, Truth
 
 # A user may give the training folder itself; its test images lie beside it.
 _FOLDERS: dict[Part, tuple[str, ...]] = {

@@ -9,24 +9,26 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from nngcd.core.errors import DataError
-from nngcd.datasets.file_tree import FileTree, no_such_path, walk
+from nngcd.core.progress import OnProgress
+from nngcd.core.words import count
+from nngcd.data.file_tree import FileTree, no_such_path, walk
+from nngcd.data.findings import Finding
+from nngcd.data.labels import is_number
+from nngcd.data.listed import Listed, read
+from nngcd.data.reading import ReadingSettings
+from nngcd.data.split import Problem, Split, Truth
+from nngcd.data.tables import TableRow, read_rows
 from nngcd.datasets.folder import images_among, label_of, notes_on_hidden
-from nngcd.datasets.image_files import Progress
-from nngcd.datasets.labels import is_number
-from nngcd.datasets.listed import Listed, read
-from nngcd.datasets.manifest_rows import Row, read_rows
-from nngcd.datasets.reading import Config
-from nngcd.datasets.split import Problem, Split, Truth
 
-DEFAULT = Config()
+DEFAULT = ReadingSettings()
 
 
 def load(
     root: Path | None,
     *,
-    reading: Config = DEFAULT,
+    reading: ReadingSettings = DEFAULT,
     use_labels: bool = True,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> tuple[Split, Truth | None]:
     """Return the images a manifest lists; an empty label, or -1 in a column of numbers, means unlabelled.
 
@@ -42,7 +44,9 @@ def load(
     return read(find(root, reading, use_labels=use_labels), reading, on_progress=on_progress), None
 
 
-def find(root: Path | None, reading: Config = DEFAULT, *, use_labels: bool = True, wants_rest: bool = False) -> Listed:
+def find(
+    root: Path | None, reading: ReadingSettings = DEFAULT, *, use_labels: bool = True, wants_rest: bool = False
+) -> Listed:
     """Return which images a manifest lists and what their labels say; none is opened.
 
     Args:
@@ -83,12 +87,16 @@ def find(root: Path | None, reading: Config = DEFAULT, *, use_labels: bool = Tru
     )
 
 
-def _note_on_folders(unlisted: Sequence[str]) -> list[str]:
-    """Say that folder names are no labels here, where without a table they would be."""
+def _note_on_folders(unlisted: Sequence[str]) -> list[Finding]:
+    """Note that folder names are not labels here, as they would be without a table."""
     names = [name for name in unlisted if label_of(name, level=1) is not None]
     return [
-        f"D16: {len(names):,} images in folders are not in the table, first '{names[0]}'; they are unlabelled: beside "
-        f"a table of labels the names of folders are none"
+        Finding(
+            code="D16", severity="note",
+            what=f"{count(len(names), 'image')} in folders {'is' if len(names) == 1 else 'are'} not in the table, "
+            f"first '{names[0]}'",
+            effect="they are unlabelled, because with a table of labels folder names are not labels",
+        )
     ] if names else []  # fmt: skip
 
 
@@ -104,7 +112,7 @@ def _is_no_label(number: float) -> bool:
 
 
 def _find_files(
-    folder: Path, rows: Sequence[Row], tree: FileTree, *, follow_links: bool
+    folder: Path, rows: Sequence[TableRow], tree: FileTree, *, follow_links: bool
 ) -> tuple[list[int], list[str], list[Problem]]:
     """Return which rows have a file inside the folder, its name as it is on disk, and the problems of the others."""
     if not folder.is_dir():
@@ -131,7 +139,7 @@ def _near(same_name: Sequence[str]) -> str:
     """Return which file may be meant by a path that leads nowhere: one of the same name in another folder."""
     if len(same_name) == 1:
         return f"; did you mean '{same_name[0]}'?"
-    return f"; {len(same_name):,} files are called so, first '{same_name[0]}'" if same_name else ""
+    return f"; {len(same_name):,} files have this name, first '{same_name[0]}'" if same_name else ""
 
 
 def _on_disk(folder: Path, file_name: str) -> str | None:

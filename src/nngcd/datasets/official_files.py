@@ -48,7 +48,7 @@ def find_layout(
     if root is None:
         raise DataError(
             f"D01: the dataset '{name}' needs the folder of {title}: {expected}. "
-            f"Say once where it lies: nngcd data add {name} ROOT"
+            f"Say where it is: nngcd data add {name} ROOT"
         )
     candidates = [(layout, root / folder) for layout in layouts for folder in layout.folders]
     for layout, folder in candidates:
@@ -95,7 +95,7 @@ def _state(root: Path, candidates: Sequence[tuple[Layout, Path]]) -> str:
     layout, folder = max(candidates, key=lambda found: 1 - len(found[0].missing(found[1])) / len(found[0].needed))
     missing = layout.missing(folder)
     if len(missing) == len(layout.needed):
-        return "holds something else"
+        return "has other files"
     return f"lacks {_some([(folder / name).relative_to(root).as_posix() for name in missing])}"
 
 

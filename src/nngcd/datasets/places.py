@@ -1,4 +1,4 @@
-"""Where the benchmarks lie on this machine: a small file of the user's, written by `nngcd data add`."""
+"""The folders of benchmarks on this machine: a small user file, written by `nngcd data add`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def place_of(name: str) -> Path | None:
     if place is not None and not Path(place).is_dir():
         raise NoSuchDataError(
             f"D01: '{name}' was added as '{place}', which is no longer a folder. "
-            f"Where is it now? nngcd data add {name} NEW_ROOT"
+            f"Say where it is now: nngcd data add {name} NEW_ROOT"
         )
     return None if place is None else Path(place)
 
@@ -66,7 +66,7 @@ def check_benchmark(name: str) -> None:
         raise UserError("'digits' comes with nngcd and needs no folder: nngcd fit digits")
     names = published_names()
     if name not in names:
-        raise UserError(f"no benchmark '{name}'.{did_you_mean(name, names)} There are: {', '.join(names)}.")
+        raise UserError(f"unknown benchmark '{name}'.{did_you_mean(name, names)} Choose from: {', '.join(names)}.")
 
 
 def _damaged(path: Path, reason: str) -> DataError:

@@ -35,7 +35,7 @@ def read_plain_pickle(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise DataError(f"D17: cannot open '{path}' ({error.strerror or error}).") from None
     except Exception as error:  # on broken data pickle raises nearly anything
-        text = f"D17: '{path}' cannot be read as a pickle ({error}). Is it complete? Unpack the archive again."
+        text = f"D17: '{path}' cannot be read as a pickle ({error}). Unpack the archive again."
         raise DataError(text) from error
     if not isinstance(content, dict):
         raise DataError(f"D17: '{path}' holds a {type(content).__name__}, not a dictionary.")
@@ -48,4 +48,4 @@ class _PlainUnpickler(pickle.Unpickler):
         try:
             return _ALLOWED[module_name, global_name]
         except KeyError:
-            raise DataError(f"it asks for '{module_name}.{global_name}', which no image data need.") from None
+            raise DataError(f"it asks for '{module_name}.{global_name}', which image data do not need.") from None

@@ -63,7 +63,9 @@ def published_split(name: str) -> PublishedSplit:
     found = _all_splits().get(name)
     if found is None:
         names = published_names()
-        raise DataError(f"no published split '{name}'.{did_you_mean(name, names)} There are: {', '.join(names)}.")
+        raise DataError(
+            f"unknown published split '{name}'.{did_you_mean(name, names)} Choose from: {', '.join(names)}."
+        )
     lists = {key: tuple(value) for key, value in found.items() if isinstance(value, list)}
     return PublishedSplit(name=name, **(found | lists))
 

@@ -9,11 +9,11 @@ import numpy as np
 from scipy.io import loadmat
 
 from nngcd.core.errors import DataError
+from nngcd.data.file_tree import walk
+from nngcd.data.split import Split, Truth
 from nngcd.datasets.benchmark import TRAINING, Listing, Request, split_files
 from nngcd.datasets.counts import Part
-from nngcd.datasets.file_tree import walk
 from nngcd.datasets.official_files import Layout, find_layout, read_lines
-from nngcd.datasets.split import Split, Truth
 
 _META, _NAMES = "devkit/cars_meta.mat", "names.csv"
 # The devkit's own annotations of test images have no labels; those with labels came later, as a file of their own.

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from nngcd.core.errors import DataError
 from nngcd.core.progress import Counted, Progress
-from nngcd.datasets import open_dataset
-from nngcd.datasets.counts import Count, Part, count_images
-from nngcd.datasets.image_files import ALLOWED_BAD
+from nngcd.data.image_files import ALLOWED_BAD
+from nngcd.data.reading import ReadingSettings
+from nngcd.data.split import Problem, Split
+from nngcd.datasets.counts import ImageCount, Part, count_images
+from nngcd.datasets.opening import open_dataset
 from nngcd.datasets.published import published_split
-from nngcd.datasets.reading import Config
-from nngcd.datasets.split import Problem, Split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class CopyReport:
     """What a copy of a benchmark holds, and what it should.
 
     Args:
@@ -34,7 +34,7 @@ class Report:
     root: str
     n_old: int
     n_new: int
-    counts: tuple[Count, ...]
+    counts: tuple[ImageCount, ...]
     split_hash: str
     problems: tuple[Problem, ...]
     why_no_test: str | None
@@ -45,7 +45,7 @@ class Report:
         return not self.problems and all(count.is_right for count in self.counts)
 
 
-def verify(name: str, root: Path, *, progress: Progress, allow_bad: float = ALLOWED_BAD) -> Report:
+def verify(name: str, root: Path, *, progress: Progress, allow_bad: float = ALLOWED_BAD) -> CopyReport:
     """Return what the copy of a benchmark in a folder holds, after reading every file of it.
 
     Args:
@@ -64,7 +64,7 @@ def verify(name: str, root: Path, *, progress: Progress, allow_bad: float = ALLO
     except DataError as error:
         test, why_no_test = None, str(error)
     counts = [*count_images(train, published), *(count_images(test, published, part="test") if test else [])]
-    return Report(
+    return CopyReport(
         name=name,
         root=str(root.resolve()),
         n_old=train.n_old,
@@ -78,7 +78,7 @@ def verify(name: str, root: Path, *, progress: Progress, allow_bad: float = ALLO
 
 def _open(name: str, root: Path, part: Part, *, progress: Progress, allow_bad: float) -> Split:
     stage = Counted(progress, f"reading {part}")
-    reading = Config(allow_bad=allow_bad)
+    reading = ReadingSettings(allow_bad=allow_bad)
     split, _ = open_dataset(str(root), dataset=name, reading=reading, part=part, on_progress=stage)
     stage.finish()
     return split

@@ -1,1 +1,1 @@
-"""Taking the results of a run elsewhere: one file per format, found by its name; originals are never touched."""
+"""Exports of a run's results: one module per format, found by its name. Originals are never touched."""

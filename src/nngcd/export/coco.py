@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nngcd.core.files import write_json
-from nngcd.export.source import Source, Written
+from nngcd.export.source import ExportSource, WrittenExport
 
 FILE = "coco.json"
 
@@ -15,13 +15,13 @@ def targets() -> tuple[str, ...]:
     return (FILE,)
 
 
-def check(source: Source, out: Path) -> None:
+def check(source: ExportSource, out: Path) -> None:
     """Look for the images, whose sizes are written."""
     _ = source.pictured
 
 
-def write(source: Source, out: Path) -> list[Written]:
-    """Write images, categories (known ones first) and annotations; an image nobody is sure of has no annotation."""
+def write(source: ExportSource, out: Path) -> list[WrittenExport]:
+    """Write images, categories (known ones first) and annotations; an unsure image has no annotation."""
     table, originals = source.pictured, source.originals
     number = {id_: i for i, id_ in enumerate(source.categories["id"], start=1)}
     images: list[dict[str, object]] = []
@@ -37,7 +37,7 @@ def write(source: Source, out: Path) -> list[Written]:
         if status == "unsure":
             continue
         annotation: dict[str, object] = {"id": len(annotations) + 1, "image_id": i, "category_id": number[category]}
-        # NaN is no JSON: an image that a person moved has no confidence of the model.
+        # JSON has no NaN: an image that a person moved has no model confidence.
         score: dict[str, object] = {} if confidence != confidence else {"score": round(float(confidence), 6)}
         annotations.append(annotation | score | {"reviewed": bool(is_reviewed)})
     source.progress.finish()
@@ -49,4 +49,4 @@ def write(source: Source, out: Path) -> list[Written]:
     content = {"info": info, "images": images, "categories": categories, "annotations": annotations}
     write_json(out / FILE, content)
     words = f"{len(images)} images, {len(categories)} categories, {len(annotations)} annotations"
-    return [Written(out / FILE, words, source.missing_words(FILE))]
+    return [WrittenExport(out / FILE, words, source.missing_words(FILE))]

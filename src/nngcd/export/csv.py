@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from nngcd.core.atomic import atomic, writing
-from nngcd.export.source import CsvForm, Source, Written
+from nngcd.export.source import CsvForm, ExportSource, WrittenExport
 
 FILE = "labels.csv"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -19,14 +19,14 @@ def targets() -> tuple[str, ...]:
     return (FILE,)
 
 
-def check(source: Source, out: Path) -> None:
+def check(source: ExportSource, out: Path) -> None:
     """Nothing more is needed than the table."""
 
 
-def write(source: Source, out: Path) -> list[Written]:
+def write(source: ExportSource, out: Path) -> list[WrittenExport]:
     """Write the table."""
     write_csv(out / FILE, source.table, source.options.csv)
-    return [Written(out / FILE, f"{len(source.table)} rows")]
+    return [WrittenExport(out / FILE, f"{len(source.table)} rows")]
 
 
 def write_csv(path: Path, table: pd.DataFrame, form: CsvForm = "plain") -> None:

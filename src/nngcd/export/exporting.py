@@ -1,17 +1,50 @@
-"""All formats of an export: everything is checked before the first is written, and an interrupted export goes on."""
+"""All formats of an export: everything is checked before writing, and an interrupted export can continue."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from nngcd.core.components import find_component
+from nngcd.core.errors import ConfigError
+from nngcd.core.progress import Progress
+from nngcd.core.run_folder import RunFolder
 from nngcd.export import unfinished
-from nngcd.export.source import Format, Source, Written, check_folder, check_names
+from nngcd.export.source import ExportSource, Format, Options, WrittenExport, check_folder, check_names, make_source
+from nngcd.review.reviewed import reviewed_results
+
+
+def exported(  # noqa: PLR0913 (what, where to, and how)
+    run: RunFolder,
+    to: str,
+    out: Path,
+    options: Options,
+    *,
+    only_reviewed: bool = False,
+    may_overwrite: bool = False,
+    progress: Progress,
+) -> Iterator[WrittenExport]:
+    """Write the results of a run, with the edits of its review, and yield each finished file or folder.
+
+    Args:
+        run: a finished run.
+        to: names of formats, separated by commas.
+        out: the folder to write into.
+        options: what can be chosen about formats.
+        only_reviewed: whether to leave out what nobody has reviewed.
+        may_overwrite: whether files that are there may be replaced.
+        progress: receives the stages of the work.
+    """
+    if not isinstance(to, str):
+        raise ConfigError("to", to, "give the formats as text, separated by commas, such as 'csv,folders'")
+    formats = [find_component("nngcd.export", name, "write") for name in dict.fromkeys(to.replace(" ", "").split(","))]
+    source = make_source(run, reviewed_results(run), options, only_reviewed=only_reviewed, progress=progress)
+    yield from write_formats(formats, source, out, may_overwrite=may_overwrite)
 
 
 def write_formats(
-    formats: Sequence[Format], source: Source, out: Path, *, may_overwrite: bool = False
-) -> Iterator[Written]:
+    formats: Sequence[Format], source: ExportSource, out: Path, *, may_overwrite: bool = False
+) -> Iterator[WrittenExport]:
     """Write one format after another into a folder, and yield each file or folder as soon as it is whole.
 
     Raises:
@@ -34,5 +67,5 @@ def write_formats(
             yield from _as_written(each, out) if finished.issuperset(each.targets()) else each.write(source, out)
 
 
-def _as_written(finished: Format, out: Path) -> list[Written]:
-    return [Written(out / name, "there since the interrupted export") for name in finished.targets()]
+def _as_written(finished: Format, out: Path) -> list[WrittenExport]:
+    return [WrittenExport(out / name, "kept from the interrupted export") for name in finished.targets()]

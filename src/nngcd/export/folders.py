@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nngcd.core.counting import count
-from nngcd.datasets.labels import UNLABELLED_FOLDERS, UNSURE_FOLDER
+from nngcd.core.words import count
+from nngcd.data.labels import UNLABELLED_FOLDERS, UNSURE_FOLDER
 from nngcd.export.csv import write_csv
-from nngcd.export.source import Source, Written
+from nngcd.export.source import ExportSource, WrittenExport
 from nngcd.export.tree import NAMES_FILE, check_links, place_all, plan, whole_folder
 
 FOLDER = "images"
@@ -19,12 +19,12 @@ def targets() -> tuple[str, ...]:
     return (FOLDER,)
 
 
-def check(source: Source, out: Path) -> None:
+def check(source: ExportSource, out: Path) -> None:
     """Look for the images, and try one link."""
     check_links(source, out / FOLDER)
 
 
-def write(source: Source, out: Path) -> list[Written]:
+def write(source: ExportSource, out: Path) -> list[WrittenExport]:
     """Write one folder per category, and one for the images nobody is sure of; rejected ones are left out."""
     table, originals = source.pictured, source.originals
     names = table["file_name"].tolist()
@@ -39,10 +39,10 @@ def write(source: Source, out: Path) -> list[Written]:
     n_folders = len(set(folders) - {None})
     how = _HOW[source.options.link] if originals.has_files else "PNG files"
     words = f"{n_folders} folders of {how}" + (f", and {UNSURE_FOLDER} ({is_unsure.sum()})" if is_unsure.any() else "")
-    return [Written(out / FOLDER, words, _notes(source, placing.changed["kind"].tolist(), out))]
+    return [WrittenExport(out / FOLDER, words, _notes(source, placing.changed["kind"].tolist(), out))]
 
 
-def _notes(source: Source, changed: list[str], out: Path) -> tuple[str, ...]:
+def _notes(source: ExportSource, changed: list[str], out: Path) -> tuple[str, ...]:
     notes = []
     if changed:
         counts = ", ".join(
@@ -50,5 +50,5 @@ def _notes(source: Source, changed: list[str], out: Path) -> tuple[str, ...]:
         )
         notes.append(f"Changed for the file system: {counts} ({out / FOLDER / NAMES_FILE})")
     if n_rejected := int((source.table["status"] == "excluded").sum()):
-        notes.append(f"Not in {FOLDER}: {n_rejected} rejected")
+        notes.append(f"Not in {FOLDER}: {n_rejected} rejected {'image' if n_rejected == 1 else 'images'}")
     return (*notes, *source.missing_words(FOLDER))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nngcd.export.csv import write_csv
-from nngcd.export.source import Source, Written
+from nngcd.export.source import ExportSource, WrittenExport
 from nngcd.export.tree import check_links, place_all, plan, whole_folder
 
 FOLDER, PART, IMAGES, METADATA = "hf", "train", "images", "metadata.csv"
@@ -16,12 +16,12 @@ def targets() -> tuple[str, ...]:
     return (FOLDER,)
 
 
-def check(source: Source, out: Path) -> None:
+def check(source: ExportSource, out: Path) -> None:
     """Look for the images, and try one link."""
     check_links(source, out / FOLDER)
 
 
-def write(source: Source, out: Path) -> list[Written]:
+def write(source: ExportSource, out: Path) -> list[WrittenExport]:
     """Write images and table; `file_name` is the place of the image here, `original` its name in the results."""
     table, originals = source.pictured, source.originals
     names = table["file_name"].tolist()
@@ -35,4 +35,4 @@ def write(source: Source, out: Path) -> list[Written]:
     n_changed = int((placing.changed["kind"] == "file").sum())
     notes = (f"Changed for {FOLDER}: {n_changed} file names ({METADATA} has both)",) if n_changed else ()
     words = f'{len(names)} images; load_dataset("imagefolder", data_dir="{out / FOLDER}")'
-    return [Written(out / FOLDER, words, (*notes, *source.missing_words(FOLDER)))]
+    return [WrittenExport(out / FOLDER, words, (*notes, *source.missing_words(FOLDER)))]

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 from nngcd.core.files import write_json, write_text
-from nngcd.export.source import Source, Written
+from nngcd.export.source import ExportSource, WrittenExport
 
 TASKS, INTERFACE = "labelstudio.json", "labelstudio.xml"
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -22,11 +22,11 @@ def targets() -> tuple[str, ...]:
     return (TASKS, INTERFACE)
 
 
-def check(source: Source, out: Path) -> None:
+def check(source: ExportSource, out: Path) -> None:
     """Nothing more is needed than the table."""
 
 
-def write(source: Source, out: Path) -> list[Written]:
+def write(source: ExportSource, out: Path) -> list[WrittenExport]:
     """Write a task per image: its category is a prediction with the confidence as score, for a person to confirm."""
     table = source.sorted
     version = f"nngcd {source.run.path.resolve().name}"
@@ -42,10 +42,10 @@ def write(source: Source, out: Path) -> list[Written]:
     )
     # Images of arrays are called digit-0000 or row-000000.
     has_files = table["file_name"].str.contains(".", regex=False).any()
-    notes = () if has_files else ("Label Studio shows files, and these images lie in an array: fit a folder instead",)
+    notes = () if has_files else ("Label Studio needs image files, but these are arrays: fit a folder instead",)
     return [
-        Written(out / TASKS, f"{len(tasks)} tasks with predictions", notes),
-        Written(out / INTERFACE, f"the labelling interface, {len(source.categories)} choices"),
+        WrittenExport(out / TASKS, f"{len(tasks)} tasks with predictions", notes),
+        WrittenExport(out / INTERFACE, f"labelling interface with {len(source.categories)} choices"),
     ]
 
 

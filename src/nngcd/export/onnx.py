@@ -22,7 +22,7 @@ from nngcd.core.errors import ResourceError, TrainingError
 from nngcd.core.files import write_json
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_preprocessor
-from nngcd.export.source import Source, Written
+from nngcd.export.source import ExportSource, WrittenExport
 from nngcd.export.tree import whole_folder
 from nngcd.review.state import State
 from nngcd.training.model import Model
@@ -45,17 +45,17 @@ def targets() -> tuple[str, ...]:
     return (FOLDER,)
 
 
-def check(source: Source, out: Path) -> None:
+def check(source: ExportSource, out: Path) -> None:
     """Look for the packages that this needs.
 
     Raises:
         ResourceError: some are not installed.
     """
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
-        raise ResourceError(f"ONNX needs {', '.join(missing)}, which is not installed: pip install 'nngcd[onnx]'")
+        raise ResourceError(f"the ONNX export needs {', '.join(missing)}. Run: pip install 'nngcd[onnx]'")
 
 
-def write(source: Source, out: Path) -> list[Written]:
+def write(source: ExportSource, out: Path) -> list[WrittenExport]:
     """Write model, preprocessing and categories; the model is compared with torch before it gets its name.
 
     Raises:
@@ -78,7 +78,11 @@ def write(source: Source, out: Path) -> list[Written]:
         write_json(folder / PREPROCESSOR, _preprocessor(source.run, model))
         write_json(folder / CATEGORIES, facts["categories"])
     source.progress.finish()
-    return [Written(out / FOLDER, f"{MODEL} ({len(ids)} outputs; probabilities differ from torch by {difference:.1g})")]
+    return [
+        WrittenExport(
+            out / FOLDER, f"{MODEL} ({len(ids)} outputs; probabilities differ from torch by {difference:.1g})"
+        )
+    ]
 
 
 class WholeModel(nn.Module):

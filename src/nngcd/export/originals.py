@@ -12,18 +12,14 @@ from typing import Protocol
 import pandas as pd
 from PIL import Image, UnidentifiedImageError
 
-from nngcd.core.config import build
 from nngcd.core.errors import DataError, NoSuchDataError, ResourceError
 from nngcd.core.progress import Counted, Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config
-from nngcd.datasets import open_dataset
-from nngcd.datasets.image_decoding import DEFAULT, FORMATS, Decoding
-from nngcd.datasets.image_files import MISSING, check_files
-from nngcd.datasets.manifest_rows import TABLE_EXTENSIONS
-from nngcd.datasets.reading import Config as ReadingConfig
-from nngcd.datasets.split import Images, image_table
-from nngcd.report.thumbnails import CHANGED
+from nngcd.data.decoding import DEFAULT, FORMATS, Decoding
+from nngcd.data.image_files import MISSING, check_files
+from nngcd.data.split import Images, image_table
+from nngcd.results.images import CHANGED, find_folder, places, reading_of, reopened
 
 _NO_HARD_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS, errno.EACCES)
 
@@ -128,7 +124,7 @@ class Files:
             n_bytes = sum((self.root / name).stat().st_size for name in file_names)
             where = "across disks" if error.errno == errno.EXDEV else f"here ({error.strerror})"
             raise ResourceError(
-                f"E01: cannot link {where}; copying {_amount(n_bytes)}? Say so with --link copy."
+                f"E01: cannot link {where}. To copy {_amount(n_bytes)} instead, add --link copy."
             ) from None
 
 
@@ -162,30 +158,26 @@ class Arrays:
         return f"{file_name.rpartition('/')[2]}.png"
 
 
-def open_originals(run: RunFolder, root: Path | None) -> Files | Arrays:
-    """Return the images of a run, without reading them where they are files.
+def open_originals(run: RunFolder, table: pd.DataFrame, root: Path | None) -> Files | Arrays:
+    """Return the images of a table of results, without reading them where they are files.
 
     Raises:
         DataError: the run was made from features, or its data are gone.
     """
     settings = read_config(run)
-    reading = build(ReadingConfig, settings.get("reading") or {})
-    data = Path(str(settings["data"]))
-    if root is not None:
-        return Files(root, reading.decoding)
-    if settings.get("dataset") in (None, "folder", "manifest"):
-        if data.is_dir():
-            return Files(data, reading.decoding)
-        if data.suffix.lower() in TABLE_EXTENSIONS:
-            return Files(Path(reading.image_root) if reading.image_root else data.parent, reading.decoding)
-        # A path is kept absolute, a benchmark's name is not.
-        if data.is_absolute() and not data.exists():
-            raise NoSuchDataError(f"D01: the images are no longer in {data}. Where are they now? --root FOLDER")
-    split, _ = open_dataset(str(settings["data"]), dataset=settings.get("dataset"), reading=reading)
+    data, is_own = Path(str(settings["data"])), settings.get("dataset") in (None, "folder", "manifest")
+    # Where none of the files is there, each of them is said to be missing.
+    folder = find_folder(settings, table, root) or root or (next(places(settings), None) if is_own else None)
+    if folder is not None:
+        return Files(folder, reading_of(settings).decoding)
+    # A path is kept absolute, a benchmark's name is not.
+    if is_own and data.is_absolute() and not data.exists():
+        raise NoSuchDataError(f"D01: the images are no longer in {data}. Say where they are: --root FOLDER")
+    split, _ = reopened(settings)
     if split.images is None:
-        raise DataError(f"{run.path} was made from features; there are no images to export. Export a table: --to csv")
-    if folder := _folder_of(split.images):
-        return Files(folder, reading.decoding)
+        raise DataError(
+            f"{run.path} was made from features; it has no images to export. Export a table instead: --to csv"
+        )
     rows = {name: i for i, name in enumerate(split.table["file_name"])}
     return Arrays(split.images, rows, split.table["image_id"].tolist(), f"in {data}")
 
@@ -194,13 +186,6 @@ def _changed(table: pd.DataFrame, ids_now: list[str]) -> dict[str, str]:
     """Return the images whose content is not what the run recorded."""
     rows = zip(table["file_name"], table["image_id"], ids_now, strict=True)
     return {name: CHANGED for name, then, now in rows if then != now}
-
-
-def _folder_of(images: Images) -> Path | None:
-    """Return the folder of images that are files; some of them are files, too."""
-    while hasattr(images, "images"):
-        images = images.images
-    return getattr(images, "root", None)
 
 
 def _amount(n_bytes: int) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from nngcd.core.files import write_table
-from nngcd.export.source import Source, Written
+from nngcd.export.source import ExportSource, WrittenExport
 
 FILE = "labels.parquet"
 
@@ -17,11 +17,11 @@ def targets() -> tuple[str, ...]:
     return (FILE,)
 
 
-def check(source: Source, out: Path) -> None:
+def check(source: ExportSource, out: Path) -> None:
     """Nothing more is needed than the table."""
 
 
-def write(source: Source, out: Path) -> list[Written]:
+def write(source: ExportSource, out: Path) -> list[WrittenExport]:
     """Write the table; text stays text even in a column without any, and times are times."""
     table = source.table.copy()
     for name in table.columns:
@@ -33,4 +33,4 @@ def write(source: Source, out: Path) -> list[Written]:
             )
             table[name] = table[name].astype("boolean" if is_flag else "string")
     write_table(out / FILE, table)
-    return [Written(out / FILE, f"{len(table)} rows")]
+    return [WrittenExport(out / FILE, f"{len(table)} rows")]

@@ -15,9 +15,9 @@ from nngcd.core.files import check_outside
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config
-from nngcd.datasets.file_tree import leads_out
-from nngcd.datasets.findings import quoted
+from nngcd.core.words import quoted
 from nngcd.export.originals import Originals, open_originals
+from nngcd.results.images import check_inside
 from nngcd.review.reviewed import Reviewed
 from nngcd.review.state import State
 
@@ -34,7 +34,7 @@ class Options:
     csv: CsvForm = "plain"
     """Plain CSV, or a form that spreadsheets open safely."""
     root: Path | None = None
-    """Where the images lie now, if they were moved since the run."""
+    """Where the images are now, if they have moved since the run."""
     skip_missing: bool = False
     """Leave out images that are no longer there, instead of stopping."""
 
@@ -46,7 +46,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Source:
+class ExportSource:
     """The results to export: `table` has one row per image, `categories` one per category that holds images."""
 
     run: RunFolder
@@ -64,7 +64,7 @@ class Source:
     @cached_property
     def originals(self) -> Originals:
         """Where the images come from; `DataError` if the run was made from features, or its data are gone."""
-        return open_originals(self.run, self.options.root)
+        return open_originals(self.run, self.sorted, self.options.root)
 
     @cached_property
     def without_original(self) -> dict[str, str]:
@@ -76,12 +76,12 @@ class Source:
         """The sorted images whose originals are there; `DataError` (W02) if some are not and may not be left out."""
         table, lost = self.sorted, self.without_original
         if lost and (len(lost) == len(table) or not self.options.skip_missing):
-            ways = "Where are they now? --root FOLDER" if self.originals.has_files else "Restore the data"
+            ways = "Say where they are with --root FOLDER" if self.originals.has_files else "Restore the data"
             if len(lost) < len(table):
-                ways += ", or leave them out: --skip-missing"
+                ways += ", or leave them out with --skip-missing"
             first, reason = next(iter(lost.items()))
             raise DataError(
-                f"W02: {len(lost):,} of {len(table):,} originals are not {self.originals.where} as the run saw them, "
+                f"W02: {len(lost):,} of {len(table):,} originals {self.originals.where} are missing or have changed, "
                 f"first '{first}' ({reason}). {ways}"
             )
         return table[~table["file_name"].isin(lost.keys())].reset_index(drop=True)
@@ -102,7 +102,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenExport:
     """One thing that was written, and what there is to say of it."""
 
     path: Path
@@ -117,35 +117,34 @@ class Format(Protocol):
         """Return the names it writes under the output folder; checked before anything is written."""
         ...
 
-    def check(self, source: Source, out: Path) -> None:
+    def check(self, source: ExportSource, out: Path) -> None:
         """Raise `UserError` when something is missing that the format needs; done for all before the first is written.
 
         A failure later on would leave files that stand in the way of the next try.
         """
         ...
 
-    def write(self, source: Source, out: Path) -> list[Written]:
+    def write(self, source: ExportSource, out: Path) -> list[WrittenExport]:
         """Write the format; each file or folder is whole or absent."""
         ...
 
 
 def make_source(
     run: RunFolder, reviewed: Reviewed, options: Options, *, only_reviewed: bool, progress: Progress
-) -> Source:
+) -> ExportSource:
     """Return what is to be exported.
 
     Raises:
         DataError: only reviewed images are asked for, and there are none; or a name leads out of the data folder.
     """
-    if outside := [name for name in reviewed.table["file_name"] if leads_out(name)]:
-        raise DataError(f"D18: the results name a file outside the data folder: '{outside[0]}'.")
+    check_inside(reviewed.table["file_name"])
     table = reviewed.table[reviewed.table["reviewed"]] if only_reviewed else reviewed.table
     if not len(table):
         raise DataError(
-            f"nothing in {run.path} is reviewed yet, so --only reviewed leaves nothing. Leave it out, or approve first."
+            f"nothing in {run.path} is reviewed yet. Leave out --only reviewed, or approve categories first."
         )
     used = reviewed.categories["id"].isin(table["category"])
-    return Source(run, table.reset_index(drop=True), reviewed.categories[used], reviewed.state, options, progress)
+    return ExportSource(run, table.reset_index(drop=True), reviewed.categories[used], reviewed.state, options, progress)
 
 
 def check_folder(run: RunFolder, out: Path) -> None:
@@ -156,7 +155,7 @@ def check_folder(run: RunFolder, out: Path) -> None:
     """
     check_outside(out, str(read_config(run).get("data", "")))
     if out.exists() and not out.is_dir():
-        raise ConfigError("--out", str(out), "is a file; name a folder")
+        raise ConfigError("--out", str(out), "is a file; give a folder")
 
 
 def check_names(out: Path, names: Sequence[str], *, may_overwrite: bool) -> None:
@@ -168,6 +167,8 @@ def check_names(out: Path, names: Sequence[str], *, may_overwrite: bool) -> None
     taken = [target for target in (out / name for name in names) if target.exists()]
     # Folders first: --overwrite would not help, so nobody is told to add it.
     for target in (target for target in taken if target.is_dir()):
-        raise ConfigError("--out", str(out), f"{target} exists, and a folder is never replaced; choose another place")
+        raise ConfigError(
+            "--out", str(out), f"folder {target} already exists and is never replaced; choose another folder"
+        )
     if taken and not may_overwrite:
-        raise ConfigError("--out", str(out), f"{taken[0]} exists already; choose another place or add --overwrite")
+        raise ConfigError("--out", str(out), f"{taken[0]} already exists; choose another folder or add --overwrite")

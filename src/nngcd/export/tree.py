@@ -14,7 +14,7 @@ from nngcd.core.atomic import filling, temporary_beside, writing
 from nngcd.core.errors import DataError
 from nngcd.export.names import safe_names
 from nngcd.export.originals import Files, Originals
-from nngcd.export.source import Source
+from nngcd.export.source import ExportSource
 
 NAMES_FILE = "names.csv"
 NAMES_COLUMNS = ["kind", "name", "exported"]
@@ -89,7 +89,7 @@ def plan(
     return Placing([paths[name] for name in file_names], pd.DataFrame(sorted(rows), columns=NAMES_COLUMNS))
 
 
-def check_links(source: Source, path: Path) -> None:
+def check_links(source: ExportSource, path: Path) -> None:
     """Look for the images, and try one link of the kind that is asked for where `path` is going to be.
 
     Raises:
@@ -102,7 +102,7 @@ def check_links(source: Source, path: Path) -> None:
             source.originals.check_links(file_names, folder, source.options.link)
 
 
-def place_all(source: Source, placing: Placing, folder: Path) -> None:
+def place_all(source: ExportSource, placing: Placing, folder: Path) -> None:
     """Link or copy every image of `source.pictured` to its place, with progress."""
     file_names, originals = source.pictured["file_name"].tolist(), source.originals
     folder.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from nngcd.core.atomic import writing
 from nngcd.core.files import write_json
-from nngcd.export.source import Source
+from nngcd.export.source import ExportSource
 
 FILE = ".unfinished-export.json"
 MOST_BYTES = 2**16
@@ -28,14 +28,15 @@ class _Note(BaseModel):
     absent: list[str]
 
 
-def content_key(source: Source) -> str:
+def content_key(source: ExportSource) -> str:
     """Return a hash of all that an export shows: run, results with the edits of its review, options, what is left out.
 
     It is asked for after the formats were checked, which look for the images.
     """
     # Where the images lie changes nothing: only those that the run saw are taken.
     options = {name: value for name, value in asdict(source.options).items() if name != "root"}
-    tables = source.table.to_csv(), source.categories.to_csv()
+    # Not as CSV, which Python 3.10 cannot write where a name holds a zero character.
+    tables = [table.to_json(double_precision=15) for table in (source.table, source.categories)]
     facts = [str(source.run.path.resolve()), options, *tables, source.found_missing()]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Contrastive affinity learning: an image finds those it belongs with in a memory of others."""
+"""Contrastive affinity learning: contrast with related images in a memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a code a good one: decided digits, in equal parts up and down, few of them, that tell known classes."""
+"""InfoSieve's code losses: decided and balanced digits, short codes, and codes that predict the known classes."""
 
 from __future__ import annotations
 

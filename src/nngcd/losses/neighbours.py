@@ -1,4 +1,4 @@
-"""Neighbour consistency: an image learns what its nearest neighbours are taken for."""
+"""Neighbour consistency: an image learns the predictions of its nearest neighbours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NMF NCE: InfoNCE whose negatives count by how close their similarity is to a chosen value."""
+"""NMF NCE: InfoNCE with negatives weighted by how close their similarity is to a chosen value."""
 
 from __future__ import annotations
 

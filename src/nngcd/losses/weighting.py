@@ -1,4 +1,4 @@
-"""How what is learnt with and without labels is put together."""
+"""The weighting of supervised and unsupervised terms."""
 
 from __future__ import annotations
 

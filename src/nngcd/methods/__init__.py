@@ -1,1 +1,1 @@
-"""The methods, one readable file each; `methods/contract.py` says what a method is."""
+"""The methods, one readable file each; `methods/contract.py` defines their interface."""

@@ -1,4 +1,4 @@
-"""PromptCAL's memory: what the teacher saw last, and contrast with those in it that an image belongs with (CAL)."""
+"""PromptCAL's memory of recent teacher features, and the contrast with related images in it (CAL)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from nngcd.clustering.semi_affinity import affinities, drawn, labelled_first
-from nngcd.core.ranges import check_at_least_one, check_positive, check_share
+from nngcd.core.ranges import AtLeastOne, Positive, Share
 from nngcd.losses.affinity_contrast import affinity_contrast
 from nngcd.methods import gcd
 
@@ -18,29 +18,23 @@ from nngcd.methods import gcd
 class AffinityConfig(gcd.Config):
     """Settings of contrastive affinity learning; defaults are those of PromptCAL for fine-grained data."""
 
-    memory_size: int = 4096
-    """Views that the memory holds, the newest ones."""
-    n_neighbours: int = 5
-    """Neighbours that make a neighbourhood; the paper takes 10 for CIFAR."""
-    affinity_quantile: float = 0.8
-    """Share of the stronger connections that are not believed, in [0, 1]; the paper takes 0.5 for CIFAR."""
-    affinity_temperature: float = 0.07
-    """Temperature of the contrast between images that belong together."""
-    n_compared: int = 1024
+    memory_size: AtLeastOne = 4096
+    """Number of newest views that the memory holds."""
+    n_neighbours: AtLeastOne = 5
+    """Size of a neighbourhood; the paper uses 10 for CIFAR."""
+    affinity_quantile: Share = 0.8
+    """Quantile of the stronger connections; only pairs above it count as related. The paper uses 0.5 for CIFAR."""
+    affinity_temperature: Positive = 0.07
+    """Temperature of the contrast between related images."""
+    n_compared: AtLeastOne = 1024
     """Views of the memory that each view is compared with: its positives, the rest drawn from all others."""
     affinity_form: Literal["printed", "code"] = "printed"
     """`printed`: each view finds the teacher's other view, and labels are put right before negatives are drawn. `code`:
     the class token finds the teacher's same view (prompts the other one), and labels count after the draw."""
 
-    def __post_init__(self) -> None:
-        gcd.Config.__post_init__(self)
-        check_at_least_one(self, "memory_size", "n_neighbours", "n_compared")
-        check_share(self, "affinity_quantile")
-        check_positive(self, "affinity_temperature")
-
 
 class AffinityMemory(nn.Module):
-    """The newest features of a teacher, and the labels they came with."""
+    """The newest features of a teacher, and their labels."""
 
     features_md: Tensor
     labels_m: Tensor
@@ -48,7 +42,7 @@ class AffinityMemory(nn.Module):
     def __init__(self, config: AffinityConfig, n_features: int) -> None:
         super().__init__()
         self.config = config
-        # Part of a checkpoint: a resumed run has no other way to know what the teacher said of earlier batches.
+        # Part of a checkpoint: a resumed run cannot recover the teacher's earlier outputs otherwise.
         self.register_buffer("features_md", torch.zeros(0, n_features))
         self.register_buffer("labels_m", torch.zeros(0, dtype=torch.int64))
 
@@ -59,7 +53,7 @@ class AffinityMemory(nn.Module):
         self.labels_m = torch.cat([labels_b.repeat(n_views), self.labels_m])[:size]
 
     def forget(self) -> None:
-        """Forget all when training is over: images are no part of a model."""
+        """Forget everything after training: images are not part of a model."""
         self.features_md, self.labels_m = self.features_md[:0], self.labels_m[:0]
 
     def contrast(
@@ -90,13 +84,13 @@ class AffinityMemory(nn.Module):
             teacher_vbd.flatten(0, 1) if is_code and not features.start else other_bd,
             memory_md,
             is_positive_bm=is_positive_bm,
-            # What labels take from the chosen is compared, too; of printed ones they take nothing.
+            # The pairs that labels remove from the drawn ones are compared as well; the printed form removes none.
             is_negative_bm=(drawn_bm | chosen_bm) & ~is_positive_bm,
             temperature=c.affinity_temperature,
         )
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *others: Any) -> None:  # noqa: ANN401 (torch's)
-        # As many as were saved: how full the memory is, is not known when a module is made.
+        # As many as were saved: a new module does not know how full the memory is.
         for name in ("features_md", "labels_m"):
             if (saved := state.get(prefix + name)) is not None:
                 setattr(self, name, getattr(self, name).new_empty(saved.shape))

@@ -1,4 +1,4 @@
-"""Ways to draw the batches of an epoch that are not simply half labelled."""
+"""Ways to draw the batches of an epoch other than half labelled."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nngcd.loading import balanced_batches, batches_of, weighted_draws
 from nngcd.methods.contract import Batch
+from nngcd.views.loading import balanced_batches, batches_of, weighted_draws
 
 Labels: TypeAlias = NDArray[np.int64]
 """The class of each image, -1 for unlabelled ones."""
@@ -22,9 +22,9 @@ Batches: TypeAlias = Sequence[Tensor]
 def batches_by_share(
     labels: Labels, batch_size: int, generator: torch.Generator, *, drop_last: bool = True
 ) -> tuple[Tensor, ...]:
-    """Return batches in which an unlabelled image has the labelled share of all images as its weight.
+    """Return batches that draw each unlabelled image with a weight equal to the labelled share of all images.
 
-    InfoSieve's sampler. A quarter of CUB's images is labelled; they are then 1 / (1 + 3/4) = 57 % of a batch.
+    This is InfoSieve's sampler. On CUB, where a quarter of the images are labelled, they make up 57 % of a batch.
     """
     labelled_share = float((labels >= 0).mean())
     if not labelled_share:
@@ -34,7 +34,7 @@ def batches_by_share(
 
 
 def repeated(draw: Callable[[], Batches], n_batches: int) -> list[Tensor]:
-    """Return the first batches of as many epochs as are needed, each drawn anew, as a loader that begins again."""
+    """Return the first batches of as many freshly drawn epochs as are needed, like a loader that starts again."""
     batches: list[Tensor] = []
     while len(batches) < n_batches:
         batches.extend(draw())
@@ -42,9 +42,9 @@ def repeated(draw: Callable[[], Batches], n_batches: int) -> list[Tensor]:
 
 
 def parts(batch: Batch, n_shared: int | None) -> tuple[Batch, Batch]:
-    """Return the first `n_shared` images of a batch, and the others, which were drawn for one term alone.
+    """Return the first `n_shared` images of a batch, and the others, which were drawn for a single term.
 
-    Where it is None, all images are both.
+    If it is None, all images are both.
     """
     if n_shared is None:
         return batch, batch

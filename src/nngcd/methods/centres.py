@@ -1,4 +1,4 @@
-"""What methods share that look for the centre of each cluster: to start there, or to let the nearest centre decide."""
+"""Shared code for centre-based methods: prototypes that start at centres, and nearest-centre assignment."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from torch import Tensor
 from nngcd.clustering.points import run_shards
 from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
 from nngcd.core import processes
-from nngcd.heads import Prototypes
-from nngcd.methods.contract import BaseMethod, Overview, Task
+from nngcd.methods.contract import Overview, Task
+from nngcd.methods.heads import Prototypes
+from nngcd.methods.splitting import SearchingMethod, changed_means
 
 
 def semi_supervised_centres(
@@ -63,16 +64,37 @@ def place_prototypes(prototypes: Prototypes, overview: Overview) -> None:
     prototypes.turn(semi_supervised_centres(overview, len(prototypes.used_kd)))
 
 
-class CentreMethod(BaseMethod):
+class CentreMethod(SearchingMethod):
     """A method whose result is one centre per cluster, in the space of normalised features."""
+
+    without_search = "loss.split_at_end=false"
 
     def __init__(self, config: Any, task: Task) -> None:  # noqa: ANN401 (each method has its own Config)
         super().__init__(config, task)
         self.register_buffer("centres_kd", torch.zeros(task.n_clusters, task.n_features))
         self.centres_kd: Tensor
+        self.remember_moves()
+
+    @property
+    def n_clusters(self) -> int:
+        """The number of centres."""
+        return len(self.centres_kd)
+
+    @torch.no_grad()
+    def search_at_end(self, overview: Overview) -> None:
+        """Give each new category hidden in a known cluster its own centre, if `split_at_end` is set."""
+        if not self.config.split_at_end:
+            return
+        # The number may fall, not grow: a split that no merge pays for can add a cluster to well separated ones, which
+        # later epochs could take back and a last step cannot.
+        k_range = self.task.k_range and (self.task.k_range[0], self.n_clusters)
+        moved = self.search(overview, k_range)
+        centres_kd = self.centres_kd[: moved.n_clusters].clone()
+        mean_md, cluster_m = changed_means(moved, F.normalize(overview.features_nd, dim=-1))
+        self.centres_kd = centres_kd.index_copy(0, cluster_m, mean_md)
 
     def assign(self, features_nd: Tensor) -> Tensor:
-        """Return scores whose arg max is the nearest centre: -|x - c|^2 / 2 up to what is the same for all centres."""
+        """Return scores whose arg max is the nearest centre: -|x - c|^2 / 2, up to a term that all centres share."""
         unit_nd = F.normalize(features_nd, dim=-1)
         scores_nk: Tensor = unit_nd @ self.centres_kd.T - self.centres_kd.square().sum(-1) / 2
         temperature: float = self.config.temperature

@@ -1,9 +1,8 @@
-"""CiPR: contrast between images that a neighbour hierarchy puts together (Hao, Han and Wong, TMLR 2024)."""
+"""CiPR: contrast between images grouped by a neighbour hierarchy (Hao, Han and Wong, TMLR 2024)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from nngcd.clustering import snc
 from nngcd.clustering.neighbour_links import Rule
-from nngcd.core.ranges import check_not_negative, check_positive
+from nngcd.core.ranges import NotNegative, Positive, WholeNotNegative
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.supcon import supcon
 from nngcd.methods.centres import CentreMethod
@@ -23,34 +22,28 @@ from nngcd.methods.gcd import ContrastHead, HeadConfig
 class Config(HeadConfig):
     """CiPR's settings; defaults are those of the authors' code."""
 
-    before: ClassVar[dict[str, Any]] = {"cross_weight": 1.0, "grouping": "unordered"}
-    supcon_temperature: float = 0.07
+    supcon_temperature: Positive = 0.07
     """Temperature of the contrast between labelled images."""
-    cross_temperature: float = 0.12
+    cross_temperature: Positive = 0.12
     """Temperature of the contrast between images of one group."""
-    cross_weight: float = 0.12 / 0.07
-    """Weight of the contrast between images of one group: in the authors' code its temperature over the other one's, in
-    the paper 1."""
+    cross_weight: NotNegative = 0.12 / 0.07
+    """Weight of the contrast between images of one group. The authors' code uses the ratio of the two temperatures, the
+    paper 1."""
     grouping: Rule = "published"
-    """How the hierarchy links images: `published` as in the authors' code, whose groups depend on the order of the
-    images, or `unordered`, whose groups do not."""
-    level: int = 1
+    """The way the hierarchy links images: `published`, as in the authors' code, where groups depend on the order of the
+    images; or `unordered`, where they do not."""
+    level: WholeNotNegative = 1
     """Level of the hierarchy whose groups are used, 0 being the finest."""
-    warmup_epochs: int = 0
-    """Epochs in which only views of the same image attract each other, before groups are believed."""
-    warmup_temperature: float = 1.0
+    warmup_epochs: WholeNotNegative = 0
+    """Epochs before groups are used, in which only views of the same image attract each other."""
+    warmup_temperature: Positive = 1.0
     """Temperature of the contrast in those epochs."""
-    temperature: float = 0.1
-    """Turns distances into probabilities; it changes confidences, never an assignment."""
-
-    def __post_init__(self) -> None:
-        HeadConfig.__post_init__(self)
-        check_positive(self, "supcon_temperature", "cross_temperature", "warmup_temperature", "temperature")
-        check_not_negative(self, "level", "warmup_epochs", "cross_weight")
+    temperature: Positive = 0.1
+    """Temperature that turns distances into probabilities; changes confidences, never an assignment."""
 
 
 class Method(CentreMethod):
-    """CiPR. Every epoch all images are grouped anew; images of one group, labelled or not, attract each other."""
+    """CiPR. All images are regrouped every epoch; images of one group, labelled or not, attract each other."""
 
     config: Config
     group_n: Tensor
@@ -62,7 +55,7 @@ class Method(CentreMethod):
         self.register_buffer("group_n", torch.zeros(0, dtype=torch.int64), persistent=False)
 
     def looks_before(self, epoch: int, n_epochs: int) -> bool:
-        """Whether groups are wanted: in every epoch after the warm-up."""
+        """Whether this epoch needs groups: every epoch after the warm-up does."""
         return epoch >= self.config.warmup_epochs
 
     def look(self, overview: Overview) -> None:

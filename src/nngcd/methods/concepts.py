@@ -1,4 +1,4 @@
-"""DCCL's concepts: where they begin, how they move, and which images stand for them in a batch."""
+"""DCCL's concepts: their start, their moves, and their images in a batch."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def images_of_concepts(concept_n: Tensor, n_each: int, generator: torch.Generato
     images = torch.split(order[int((concept_n < 0).sum()) :], sizes.tolist())
     drawn = [order[:0]]
     for concept in torch.randperm(len(sizes), generator=generator).tolist():
-        # A random order, of which the first is the image that the others stand beside.
+        # In random order; the first one is the image that the others accompany.
         first, others = images[concept][torch.randperm(int(sizes[concept]), generator=generator)].split(
             [1, int(sizes[concept]) - 1]
         )

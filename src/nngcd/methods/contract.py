@@ -1,10 +1,10 @@
-"""What a method is: its settings, its modules, its loss and its assignment; nothing about optimisers or devices."""
+"""The interface of a method: settings, modules, loss and assignment; nothing about optimisers or devices."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -12,28 +12,29 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from nngcd.backbones.backbone import Backbone
-from nngcd.loading import balanced_batches
+from nngcd.clustering.label_check import LabelCheck
+from nngcd.views.loading import balanced_batches
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Task:
-    """What a method is told when it is made."""
+    """The facts that a method is created with."""
 
     n_features: int
     n_clusters: int
-    """K: old and new categories together."""
+    """K, the number of old and new categories together."""
     n_old: int
-    """How many categories have labels; cluster k < n_old is old class k."""
+    """The number of labelled categories; cluster k < n_old is old class k."""
     k_range: tuple[int, int] | None = None
-    """Fewest and most clusters that a method may end with which splits and merges them; None: their number stays."""
+    """The fewest and most clusters after splits and merges; None: their number is fixed."""
     generator: torch.Generator
     """The only source of randomness for initial weights; clustering draws from `Overview.seed`."""
     sparse_weights: tuple[Tensor, ...] = ()
-    """The weights of the backbone's tail that a sparse regulariser may touch; gains of norm layers have one axis."""
+    """The weights of the backbone's tail for a sparse regulariser; gains of norm layers have one axis."""
 
 
 class Moment(NamedTuple):
-    """How far training is."""
+    """A point in training."""
 
     epoch: int
     n_epochs: int
@@ -50,13 +51,13 @@ class Batch(NamedTuple):
     """-1 for unlabelled images."""
     moment: Moment
     image_b: Tensor
-    """Which images they are, counted as in `Overview`."""
+    """The index of each image, as in `Overview`."""
     teacher_features_vbd: Tensor | None = None
-    """The same views as features of the averaged tail, for methods that ask for one (`averages_tail`)."""
+    """The same views as features of the averaged tail, for methods that use one (`averages_tail`)."""
 
 
 class Overview(NamedTuple):
-    """All images at once, each as the feature of its centre view: what a method sees between epochs."""
+    """All images, each as the feature of its centre view; passed to a method between epochs."""
 
     features_nd: Tensor
     labels_n: Tensor
@@ -64,13 +65,13 @@ class Overview(NamedTuple):
     epoch: int
     """Epochs done."""
     seed: int
-    """For what is random in this look; it depends on run and epoch only, so that a resumed run draws the same."""
+    """Seed for this look; it depends only on run and epoch, so a resumed run draws the same numbers."""
     plain_nd: Tensor | None = None
-    """The images as features that no label has touched, for methods that count labelled images (`split_epochs`)."""
+    """Features of the pre-trained network, which no label has changed; to count labelled images (`split_epochs`)."""
 
 
 class KnownSplit(NamedTuple):
-    """A known cluster that a method split in training, because a part of it held too few labelled images."""
+    """A known cluster that was split in training because a part of it held too few labelled images."""
 
     cluster: int
     epoch: int
@@ -83,11 +84,11 @@ class KnownSplit(NamedTuple):
     n_labelled: int
     """Labelled images of the category."""
     p_value: float
-    """How likely so few labelled images were if the part belonged to the category."""
+    """The probability of so few labelled images if the part belonged to the category."""
 
 
 class NewSplit(NamedTuple):
-    """A new cluster that a method split in training, because it was two things."""
+    """A new cluster that was split in training because it held two categories."""
 
     epoch: int
     """Epochs done by then."""
@@ -96,13 +97,13 @@ class NewSplit(NamedTuple):
     n_images: int
     """Images of the whole cluster."""
     gain: float
-    """By how much its images are nearer to two centres than to one (Ward's criterion)."""
+    """The gain of two centres over one (Ward's criterion)."""
     limit: float
-    """What parts of one category gain at most."""
+    """The largest gain for parts of one category."""
 
 
 class ClusterMerge(NamedTuple):
-    """Two new clusters that a method made one in training."""
+    """Two new clusters that were merged in training."""
 
     epoch: int
     """Epochs done by then."""
@@ -111,25 +112,37 @@ class ClusterMerge(NamedTuple):
     n_freed: int
     """Images of the other."""
     cost: float
-    """By how much their images are further from one centre than from two (Ward's criterion)."""
+    """The cost of one centre instead of two (Ward's criterion)."""
     limit: float
-    """What the merge of two clusters that are one thing costs at most."""
+    """The largest cost of merging two clusters of one category."""
+
+
+class MovedImage(NamedTuple):
+    """An image that a split or a merge moved to another cluster."""
+
+    move: Literal["split", "new split", "merge"]
+    n: int
+    """The index of that move, counted from 0."""
+    image: int
+    """As in `Overview`."""
 
 
 class BaseMethod(nn.Module):
-    """A way to put images into categories. A new method is one file that defines `Config` and `Method(BaseMethod)`."""
+    """The base class of all methods. A new method is one file that defines `Config` and `Method(BaseMethod)`."""
 
     trains: ClassVar[bool] = True
-    """False for methods that only cluster: they are `settle`d without any training."""
+    """False for methods that only cluster; `settle` is then called without training."""
     averages_tail: bool = False
-    """True for a teacher that is a whole network: training then keeps a moving average of the backbone's tail, passes
-    its features with every batch, and leaves it as the result."""
+    """True if the teacher is a whole network. Training then keeps a moving average of the backbone's tail, passes its
+    features with every batch, and makes it the result."""
     cuts_network: ClassVar[bool] = False
-    """True for a method that learns in the part of the network which is otherwise frozen, for example prompts. In every
-    effort it then makes its `own_cut`; it needs images, not features."""
+    """True for a method that trains in the otherwise frozen part of the network, for example prompts. It then uses its
+    `own_cut` for every effort, and needs images, not features."""
+    without_search: ClassVar[str] = ""
+    """For a method that searches known clusters: the setting that turns the search off."""
     remembers: tuple[str, ...] = ()
-    """Names of buffers that later epochs need and whose size the data decide, for example what a look before training
-    found of every image. A checkpoint keeps them for a resumed run; a model does without: `persistent=False`."""
+    """Names of buffers whose size depends on the data and that later epochs need, for example facts about every image
+    from a look before training. Checkpoints keep them for resumed runs; models do not (`persistent=False`)."""
 
     def __init__(self, config: Any, task: Task) -> None:  # noqa: ANN401 (each method has its own Config)
         super().__init__()
@@ -138,95 +151,103 @@ class BaseMethod(nn.Module):
 
     @classmethod
     def own_cut(cls, backbone: Backbone, config: Any, generator: torch.Generator) -> Backbone:  # noqa: ANN401
-        """Return the network cut the method's own way (see `cuts_network`).
+        """Return the network with the method's own cut (see `cuts_network`).
 
         Args:
-            backbone: the network, cut as the effort says.
+            backbone: the network with the cut of the effort.
             config: the method's settings.
-            generator: the source of randomness for what is added.
+            generator: the source of randomness for added parts.
         """
         raise NotImplementedError
 
     @classmethod
     def check_machine(cls) -> None:
-        """Raise `ResourceError` where training needs a package that is not installed. Default: nothing is needed."""
+        """Raise `ResourceError` if training needs a package that is not installed. Default: do nothing."""
 
     @classmethod
     def starts_from(cls, config: Any) -> str | None:  # noqa: ANN401 (each method has its own Config)
-        """Return the method whose trained run this one must begin with (`init_from`). Default: None, it needs none."""
+        """Return the method whose trained run this one must start from (`init_from`). Default: None."""
         return None
 
     def stage(self, epoch: int, n_epochs: int) -> range:
-        """Return the epochs of the stage an epoch belongs to; the learning rate falls once per stage. Default: one."""
+        """Return the epochs of an epoch's stage; the learning rate decays once per stage. Default: one stage."""
         return range(n_epochs)
 
     def looks_before(self, epoch: int, n_epochs: int) -> bool:
-        """Whether `look` wants to see all images before this epoch, which costs a pass over them. Default: never."""
+        """Whether to call `look` before this epoch, which costs a pass over all images. Default: never."""
         return False
 
     def look(self, overview: Overview) -> None:
-        """See all images between epochs, for example to place prototypes or to group them. Default: nothing."""
+        """Use all images between epochs, for example to place prototypes or to group images. Default: do nothing."""
 
     def draw(
         self, labels: NDArray[np.int64], batch_size: int, generator: torch.Generator, *, drop_last: bool = True
     ) -> Sequence[Tensor]:
-        """Return the images of each batch of an epoch, all epochs having as many. Default: half of them labelled."""
+        """Return the images of each batch of an epoch; all epochs have equally many. Default: half of them labelled."""
         return balanced_batches(labels, batch_size, generator, drop_last=drop_last)
 
     def arrange(self, hidden_vb: Tensor, moment: Moment) -> Tensor:
-        """Return the hidden states (V, B, ...) that the tail is given in training. Default: all views as they come."""
+        """Return the hidden states (V, B, ...) for the tail in training. Default: all views unchanged."""
         return hidden_vb
 
     def paced(self, tail: nn.Module) -> list[nn.Parameter]:
-        """Return what of the tail has a learning rate of its own, see `pace`, and no weight decay. Default: nothing."""
+        """Return the tail's parameters with their own learning rate (see `pace`) and no weight decay. Default: none."""
         return []
 
     def pace(self, moment: Moment) -> float:
-        """Return the learning rate that what is `paced` has in a step, as a fraction of its start."""
+        """Return the learning rate of the `paced` parameters in a step, as a fraction of its start."""
         raise NotImplementedError
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the weighted terms of the loss by name; training adds them up, logs and plots them."""
+        """Return the weighted terms of the loss by name; training sums, logs and plots them."""
         raise NotImplementedError
 
     def before_step(self, tail: nn.Module, moment: Moment) -> None:
-        """See all gradients before an optimiser step: what has none rests in this step. Default: nothing rests."""
+        """Change gradients before an optimiser step; parameters without one are not updated. Default: do nothing."""
 
     def after_step(self, moment: Moment) -> None:
-        """Do what follows an optimiser step, for example move a teacher. Default: nothing."""
+        """Update after an optimiser step, for example move a teacher. Default: do nothing."""
 
     def teacher_momentum(self, moment: Moment) -> float:
-        """Return the share of itself that the averaged tail keeps after this step (see `averages_tail`)."""
+        """Return the momentum of the averaged tail after this step (see `averages_tail`)."""
         raise NotImplementedError
 
     def settle(self, overview: Overview) -> Tensor | None:
-        """See all images when training is over; clustering methods find their centres here. Default: nothing.
+        """Use all images after training; clustering methods find their centres here. Default: do nothing.
 
         Returns:
-            None, or cluster_n where an image's cluster is more than `assign` of its feature can tell.
+            None, or cluster_n if the clusters of images do not follow from `assign` alone.
         """
         return None
 
     def known_splits(self) -> list[KnownSplit]:
-        """Return which known clusters were split in training, in this order. Default: none."""
+        """Return the known clusters split in training, in order. Default: none."""
         return []
 
     def new_splits(self) -> list[NewSplit]:
-        """Return which new clusters were split in training, in this order. Default: none."""
+        """Return the new clusters split in training, in order. Default: none."""
         return []
 
     def cluster_merges(self) -> list[ClusterMerge]:
-        """Return which new clusters were merged in training, in this order. Default: none."""
+        """Return the new clusters merged in training, in order. Default: none."""
         return []
+
+    def moved_images(self) -> list[MovedImage]:
+        """Return the images that splits and merges moved to another cluster. Default: none."""
+        return []
+
+    def label_check(self) -> LabelCheck | None:
+        """Return what a search found about the labels; None without a search. Default: None."""
+        return None
 
     @property
     def n_clusters(self) -> int:
-        """How many clusters there are; moves may have changed it."""
+        """The number of clusters; splits and merges may have changed it."""
         return self.task.n_clusters
 
     def trim(self) -> None:
-        """Let go of room for clusters that were never added; after training. Default: there is none."""
+        """Free the room for clusters that were never added; called after training. Default: do nothing."""
 
     def assign(self, features_nd: Tensor) -> Tensor:
-        """Return scores_nk: their softmax is the probability of each cluster, their arg max the assignment."""
+        """Return scores_nk: their softmax gives the probability of each cluster, their arg max the assignment."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""DCCL: images also learn to find the community they are in (Pu, Zhong and Sebe, CVPR 2023).
+"""DCCL: contrast with communities of the neighbour graph (Pu, Zhong and Sebe, CVPR 2023).
 
 Before every epoch all images are linked to their nearest neighbours, and Infomap finds the communities of that graph:
 the concepts. GCD's contrastive training then has one more term, the cross-entropy of each image's cosines with the
@@ -21,14 +21,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nngcd.clustering.communities import MIN_SIMILARITY, MIN_SIZE, N_NEIGHBOURS, check_infomap, communities
-from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive, check_share, check_share_below_one
+from nngcd.core.ranges import AtLeastOne, NotNegative, Positive, Share, ShareBelowOne
 from nngcd.core.schedules import linear_warmup
-from nngcd.loading import batches_of
 from nngcd.losses.cross_entropy import labelled_cross_entropy
 from nngcd.methods import gcd
 from nngcd.methods.batches import Batches, Labels, parts, repeated
 from nngcd.methods.concepts import images_of_concepts, mean_concepts, moved_concepts, moved_in_turn
 from nngcd.methods.contract import Batch, Moment, Overview, Task
+from nngcd.views.loading import batches_of
 
 _LOG = logging.getLogger(__name__)
 N_EACH = 16
@@ -39,34 +39,26 @@ N_EACH = 16
 class Config(gcd.Config):
     """DCCL's settings; defaults are those of its paper and code."""
 
-    n_neighbours: int = N_NEIGHBOURS
+    n_neighbours: AtLeastOne = N_NEIGHBOURS
     """Nearest neighbours that an image is linked to (k1)."""
-    min_similarity: float = MIN_SIMILARITY
+    min_similarity: ShareBelowOne = MIN_SIMILARITY
     """Least cosine of linked images (epsilon), in [0, 1)."""
-    min_concept: int = MIN_SIZE
+    min_concept: AtLeastOne = MIN_SIZE
     """Fewest images of a concept; smaller communities are dropped (at most k2 = 4 images in the paper)."""
-    concept_temperature: float = 0.05
+    concept_temperature: Positive = 0.05
     """Temperature of the cosines with the concepts."""
-    concept_momentum: float = 0.1
-    """Share of itself that a concept keeps when it moves towards its images of a batch, in [0, 1]."""
+    concept_momentum: Share = 0.1
+    """Momentum of a concept when it moves towards its images of a batch, in [0, 1]."""
     concept_moves: Literal["mean", "in_turn"] = "mean"
-    """Whether a concept moves once per step, by the mean of its images, or by one after the other, as in the code."""
+    """How a concept moves in a step: once, by the mean of its images, or by each in turn, as in the authors' code."""
     concept_images: Literal["batch", "own"] = "batch"
-    """Whose concept counts: that of the images of the other terms, or of as many more, 16 of a concept (the code's)."""
-    concept_weight_start: float = 0.04
+    """Images of the concept term: those of the other terms, or as many extra ones, 16 per concept (authors' code)."""
+    concept_weight_start: NotNegative = 0.04
     """Weight of the concept term in the first epoch."""
-    concept_weight: float = 0.4
+    concept_weight: NotNegative = 0.4
     """Weight of the concept term after its rise."""
-    concept_rise: float = 0.5
+    concept_rise: Share = 0.5
     """Share of the epochs over which the weight rises (the paper: 100 of 200), in [0, 1]."""
-
-    def __post_init__(self) -> None:
-        gcd.Config.__post_init__(self)
-        check_at_least_one(self, "n_neighbours", "min_concept")
-        check_not_negative(self, "concept_weight_start", "concept_weight")
-        check_share(self, "concept_momentum", "concept_rise")
-        check_share_below_one(self, "min_similarity")
-        check_positive(self, "concept_temperature")
 
 
 class Method(gcd.Method):
@@ -90,7 +82,7 @@ class Method(gcd.Method):
         check_infomap()
 
     def looks_before(self, epoch: int, n_epochs: int) -> bool:
-        """Whether concepts are wanted: in every epoch."""
+        """Whether this epoch needs concepts: every epoch does."""
         return True
 
     @torch.no_grad()

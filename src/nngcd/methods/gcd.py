@@ -8,46 +8,37 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive, check_share
-from nngcd.heads import ProjectionHead, Prototypes
+from nngcd.core.ranges import AtLeastOne, Checked, Positive, Share, WholeNotNegative
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.supcon import supcon
 from nngcd.methods.centres import CentreMethod, semi_supervised_centres
 from nngcd.methods.contract import Batch, Overview, Task
+from nngcd.methods.heads import ProjectionHead, Prototypes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HeadConfig:
-    """Settings of the head that contrastive losses see; defaults are those of GCD's scripts."""
+class HeadConfig(Checked):
+    """Settings of the contrastive head; defaults are those of GCD's scripts."""
 
-    n_hidden: int = 2048
+    n_hidden: AtLeastOne = 2048
     """Width of the projection head's two hidden layers."""
-    n_projection: int = 256
+    n_projection: AtLeastOne = 256
     """Size of the projection."""
-    n_directions: int = 65536
-    """Learned directions whose cosines with the projection are what is contrasted (the last layer of DINO's head, which
-    GCD keeps); 0 contrasts the projection itself, as SimGCD does."""
-
-    def __post_init__(self) -> None:
-        check_at_least_one(self, "n_hidden", "n_projection")
-        check_not_negative(self, "n_directions")
+    n_directions: WholeNotNegative = 65536
+    """Number of learned directions. Their cosines with the projection are contrasted (the last layer of DINO's head,
+    which GCD keeps); 0 contrasts the projection itself, as SimGCD does."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContrastConfig(HeadConfig):
     """Settings of GCD's two contrastive losses; defaults are those of its paper."""
 
-    supervised_weight: float = 0.35
+    supervised_weight: Share = 0.35
     """Share of the supervised terms in the loss (lambda in the paper), in [0, 1]."""
-    contrastive_temperature: float = 1.0
+    contrastive_temperature: Positive = 1.0
     """Temperature of the unsupervised contrastive loss."""
-    supcon_temperature: float = 0.07
+    supcon_temperature: Positive = 0.07
     """Temperature of the supervised contrastive loss."""
-
-    def __post_init__(self) -> None:
-        HeadConfig.__post_init__(self)
-        check_share(self, "supervised_weight")
-        check_positive(self, "contrastive_temperature", "supcon_temperature")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,25 +46,28 @@ class ClusterConfig(ContrastConfig):
     """Settings of the two losses and of semi-supervised k-means after them."""
 
     cluster_start: Literal["matched", "published"] = "published"
-    """How semi-supervised k-means finds its first centres: GCD's own way, or ours."""
-    n_starts: int = 100
+    """How semi-supervised k-means finds its first centres: as GCD does (published), or our way (matched)."""
+    n_starts: AtLeastOne = 100
     """Starts of semi-supervised k-means; the one with the least inertia is kept."""
-
-    def __post_init__(self) -> None:
-        ContrastConfig.__post_init__(self)
-        check_at_least_one(self, "n_starts")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Config(ClusterConfig):
+class CentreConfig(ClusterConfig):
+    """The same for a method that assigns the nearest centre."""
+
+    temperature: Positive = 0.1
+    """Temperature that turns distances into probabilities; changes confidences, never an assignment."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config(CentreConfig):
     """GCD's settings."""
 
-    temperature: float = 0.1
-    """Turns distances into probabilities; it changes confidences, never an assignment."""
-
-    def __post_init__(self) -> None:
-        ClusterConfig.__post_init__(self)
-        check_positive(self, "temperature")
+    split_at_end: bool = False
+    """Whether to search known clusters at the end for hidden new categories. Each one found gets the centre freed by
+    merging the two most similar new clusters (paper: no)."""
+    split_level: Share = 0.2
+    """False discovery rate of the test of all known clusters: the expected share of wrong splits."""
 
 
 class Method(CentreMethod):
@@ -93,10 +87,11 @@ class Method(CentreMethod):
     def settle(self, overview: Overview) -> None:
         """Find the centres of the normalised features, labelled images held in their class."""
         self.centres_kd.copy_(cluster_centres(overview, self.task, self.config))
+        self.search_at_end(overview)
 
 
 class ContrastHead(nn.Module):
-    """What contrastive losses see of a feature: its projection, or the projection's cosines with many directions."""
+    """The head of contrastive losses: a projection, or its cosines with many learned directions."""
 
     def __init__(self, config: HeadConfig, task: Task) -> None:
         super().__init__()
@@ -113,7 +108,7 @@ class ContrastHead(nn.Module):
         )
 
     def forward(self, features_vbd: Tensor) -> Tensor:
-        """Return what is contrasted."""
+        """Return the vectors to contrast."""
         contrasted_vbd: Tensor = self.directions(self.projection(features_vbd))
         return contrasted_vbd
 

@@ -1,8 +1,7 @@
 """InfoSieve: contrast by distance, pseudo-labels of equal size, and a short code (Rastegar et al., NeurIPS 2023).
 
 "Learn to Categorize or Categorize to Learn? Self-Coding for Generalized Category Discovery". Terms, weights and
-schedules are those of the authors' code, which settles what its paper leaves open. Where ours departs
-is in docs/paper.md.
+schedules follow the authors' code, also where the paper is unclear. docs/paper/methods.md lists our departures.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive, check_share
-from nngcd.heads import CodeHead, Codes
+from nngcd.core.ranges import AtLeastOne, NotNegative, Positive, Share
 from nngcd.losses.code import category_cross_entropy, code_condition, code_length, mask_condition
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.pairs import Similarity, closeness, relative_closeness, unit
@@ -24,52 +22,45 @@ from nngcd.methods import gcd
 from nngcd.methods.batches import Batches, Labels, batches_by_share
 from nngcd.methods.centres import CentreMethod, semi_supervised_clusters
 from nngcd.methods.contract import Batch, Overview, Task
+from nngcd.methods.heads import CodeHead, Codes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Config(gcd.Config):
+class Config(gcd.CentreConfig):
     """InfoSieve's settings; defaults are those of its code, but for `sampling`, `code_shares` and `length_weight`."""
 
-    n_starts: int = 10
+    n_starts: AtLeastOne = 10
     """Starts of semi-supervised k-means at the end; the one with the least inertia is kept."""
-    epoch_starts: int = 10
-    """The same before each epoch, where it makes the pseudo-labels."""
+    epoch_starts: AtLeastOne = 10
+    """The same before each epoch, for the pseudo-labels."""
     keep_centres: bool = False
-    """Whether it starts from the centres of the epoch before, once, instead: less work than the authors' new starts."""
-    n_iterations: int = 10
-    """Moves of a start's centres, at most."""
+    """Whether to start once from the centres of the previous epoch instead; faster than the authors' new starts."""
+    n_iterations: AtLeastOne = 10
+    """Most iterations of each start."""
     unbalanced: bool = False
-    """Whether categories may differ in size; if not, none gets more than its equal share of the images."""
+    """Whether categories may differ in size; if not, each gets at most its equal share of the images."""
     sampling: Literal["balanced", "share"] = "balanced"
-    """How batches are drawn: half labelled, or an unlabelled image with the labelled share of all as its weight, as in
+    """How batches are drawn: half labelled, or each unlabelled image with a weight equal to the labelled share, as in
     the authors' code (57 % labelled on CUB)."""
-    smoothing: float = 0.5
+    smoothing: Share = 0.5
     """Share of the unsupervised contrast's target that is spread over all views, in [0, 1]: 1 on CUB, 0.5 on other
     fine-grained and 0.1 on generic data. At 1 the two views of an image no longer attract each other."""
-    n_digits: int = 40
+    n_digits: AtLeastOne = 40
     """Length of the code."""
-    final_age: float = 20.0
-    """Sharpness of the code's digits in the last epoch; it grows with the epochs done."""
+    final_age: Positive = 20.0
+    """Sharpness of the code's digits in the last epoch; it grows during training."""
     code_shares: Literal["own", "other"] = "own"
-    """Of whose distances a distance of codes is a share: the view's own, or those of the view it is compared with."""
-    code_weight: float = 1.0
+    """How distances of codes are normalised: by all distances of the view itself, or of the one it is compared with."""
+    code_weight: NotNegative = 1.0
     """Weight of the contrast between codes."""
-    code_condition_weight: float = 0.01
+    code_condition_weight: NotNegative = 0.01
     """Weight of the term that makes digits -1 or 1, in equal parts (zeta in the code)."""
-    mask_condition_weight: float = 0.01
+    mask_condition_weight: NotNegative = 0.01
     """Weight of the term that makes masks 0 or 1 (mu)."""
-    category_weight: float = 0.01
-    """Weight of the labelled classes told from the masked code (eta)."""
-    length_weight: float = 0.1
-    """Weight of the length that masks leave (delta), as a mean over the batch; the authors' is of the sum: 25.6."""
-
-    def __post_init__(self) -> None:
-        gcd.Config.__post_init__(self)
-        check_at_least_one(self, "epoch_starts", "n_iterations", "n_digits")
-        check_share(self, "smoothing")
-        check_positive(self, "final_age")
-        weights = "code_weight", "code_condition_weight", "mask_condition_weight", "category_weight", "length_weight"
-        check_not_negative(self, *weights)
+    category_weight: NotNegative = 0.01
+    """Weight of predicting the labelled classes from the masked code (eta)."""
+    length_weight: NotNegative = 0.1
+    """Weight of the masked code's length (delta), as a mean over the batch; the authors' code sums it (25.6)."""
 
 
 class Method(CentreMethod):
@@ -87,13 +78,13 @@ class Method(CentreMethod):
         self.register_buffer("pseudo_label_n", torch.zeros(0, dtype=torch.int64), persistent=False)
 
     def looks_before(self, epoch: int, n_epochs: int) -> bool:
-        """Return True: pseudo-labels are new in every epoch."""
+        """Return True: every epoch has new pseudo-labels."""
         return True
 
     @torch.no_grad()
     def look(self, overview: Overview) -> None:
-        """Give every image the cluster it is in as its label; labelled images keep their own."""
-        # The centres are part of a checkpoint, so that a resumed run goes on from them, too.
+        """Give every image its cluster as pseudo-label; labelled images keep their own label."""
+        # The centres are part of a checkpoint, so that a resumed run also continues from them.
         kept_kd = self.centres_kd if self.config.keep_centres and overview.epoch else None
         self.pseudo_label_n = self._cluster(overview, self.config.epoch_starts, kept_kd)
 

@@ -11,31 +11,32 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from nngcd.clustering.kmeans import KMeans
-from nngcd.core.ranges import check_at_least_one, check_positive
+from nngcd.core.ranges import AtLeastOne, Checked, Positive, Share
 from nngcd.methods.centres import CentreMethod
 from nngcd.methods.contract import Overview
 from nngcd.metrics.matching import UNMATCHED, match_clusters
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Config:
+class Config(Checked):
     """k-means' settings."""
 
     cluster_on: Literal["all", "unlabelled"] = "all"
-    """Which images are clustered: all, or the unlabelled ones (as in GCD's code); labelled ones then join the nearest
-    centre."""
-    n_starts: int = 10
+    """Which images are clustered: all, or only the unlabelled ones (as in GCD's code); labelled ones then join the
+    nearest centre."""
+    n_starts: AtLeastOne = 10
     """Random starts; the one with the smallest inertia is kept."""
-    temperature: float = 0.1
-    """Turns distances into probabilities; it changes confidences, never an assignment."""
-
-    def __post_init__(self) -> None:
-        check_at_least_one(self, "n_starts")
-        check_positive(self, "temperature")
+    temperature: Positive = 0.1
+    """Temperature that turns distances into probabilities; changes confidences, never an assignment."""
+    split_at_end: bool = False
+    """Whether to search known clusters at the end for hidden new categories. Each one found gets the centre freed by
+    merging the two most similar new clusters (published baselines: no)."""
+    split_level: Share = 0.2
+    """False discovery rate of the test of all known clusters: the expected share of wrong splits."""
 
 
 class Method(CentreMethod):
-    """k-means of normalised features; labels only decide which cluster gets which known name."""
+    """k-means of normalised features; labels only name the known clusters and decide which of them to split."""
 
     config: Config
     trains = False
@@ -48,6 +49,7 @@ class Method(CentreMethod):
         cluster_m = k_means.predict(unit_nd)[is_labelled_n]
         order = self._order(cluster_m.cpu().numpy(), overview.labels_n[is_labelled_n].cpu().numpy())
         self.centres_kd.copy_(k_means.cluster_centers_[torch.from_numpy(order)])
+        self.search_at_end(overview)
 
     def _order(self, cluster_m: NDArray[np.int64], label_m: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the clusters in their final order: first the match of each old class, then the others.

@@ -1,7 +1,7 @@
 """muGCD: a mean teacher labels weak views, a student learns them from strong ones (Vaze et al., NeurIPS 2023).
 
 Two stages: first GCD's contrastive training, then a cosine classifier taught by a teacher that is a whole network, the
-moving average of the student's. There is no public code; this follows the paper's description (docs/paper.md).
+moving average of the student's. There is no public code; this follows the paper's description (docs/paper/methods.md).
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nngcd.core.ranges import check_not_negative, check_positive, check_share, check_share_below_one
+from nngcd.core.ranges import NotNegative, Positive, Share, ShareBelowOne, WholeNotNegative
 from nngcd.core.schedules import teacher_momentum, two_stages
-from nngcd.heads import Prototypes
 from nngcd.losses.cross_entropy import labelled_cross_entropy
 from nngcd.losses.distill import mean_entropy_gap, pseudo_label_cross_entropy
 from nngcd.losses.weighting import weighted
 from nngcd.methods.centres import place_prototypes
 from nngcd.methods.contract import Batch, Moment, Overview, Task
 from nngcd.methods.gcd import ContrastConfig, ContrastHead, contrast_terms
+from nngcd.methods.heads import Prototypes
 from nngcd.methods.splitting import SplittingMethod
 
 
@@ -28,33 +28,25 @@ from nngcd.methods.splitting import SplittingMethod
 class Config(ContrastConfig):
     """muGCD's settings."""
 
-    contrastive_share: float = 2 / 3
+    contrastive_share: ShareBelowOne = 2 / 3
     """Share of the epochs in the first, contrastive stage (the paper: 200 epochs, then 100), in [0, 1)."""
-    entropy_weight: float = 1.0
+    entropy_weight: NotNegative = 1.0
     """Weight of the mean-entropy term."""
-    student_temperature: float = 0.1
-    """Temperature of the predictions that learn, and of the probabilities that are reported."""
-    teacher_temperature: float = 0.05
+    student_temperature: Positive = 0.1
+    """Temperature of the student's predictions and of the reported probabilities."""
+    teacher_temperature: Positive = 0.05
     """Temperature of the teacher's pseudo-labels."""
-    teacher_momentum_start: float = 0.7
+    teacher_momentum_start: Share = 0.7
     """Momentum of the moving average at the first step of the second stage."""
-    teacher_momentum_end: float = 0.999
+    teacher_momentum_end: Share = 0.999
     """Momentum of the moving average at the last step."""
     prototype_start: Literal["random", "matched"] = "random"
-    """Prototypes begin at random (paper), or at the centres of semi-supervised k-means after the first stage."""
-    split_epochs: int = 0
-    """After how many epochs of the second stage known clusters are searched for new categories that hide in them; 0 is
-    never (paper)."""
-    split_level: float = 0.2
-    """Share of the splits that may be wrong, in the mean: false discovery rate of the test of all known clusters."""
-
-    def __post_init__(self) -> None:
-        ContrastConfig.__post_init__(self)
-        check_share_below_one(self, "contrastive_share")
-        check_share(self, "teacher_momentum_start", "teacher_momentum_end")
-        check_positive(self, "student_temperature", "teacher_temperature")
-        check_not_negative(self, "entropy_weight", "split_epochs")
-        check_share(self, "split_level")
+    """Where prototypes start: at random (paper), or at the centres of semi-supervised k-means after the first stage."""
+    split_epochs: WholeNotNegative = 0
+    """Epochs of the second stage between two searches of known clusters for hidden new categories; 0 is never
+    (paper)."""
+    split_level: Share = 0.2
+    """False discovery rate of the test of all known clusters: the expected share of wrong splits."""
 
 
 class Method(SplittingMethod):
@@ -78,14 +70,14 @@ class Method(SplittingMethod):
         return two_stages(epoch, n_epochs, self.config.contrastive_share)
 
     def looks_before(self, epoch: int, n_epochs: int) -> bool:
-        """Whether prototypes are to be placed, when the contrastive stage is over, or clusters to be searched."""
+        """Whether to place prototypes (after the contrastive stage) or search clusters before this epoch."""
         c, self._first_taught = self.config, self.stage(n_epochs - 1, n_epochs).start
         if epoch == self._first_taught:
             return c.prototype_start == "matched"
         return epoch > self._first_taught and c.split_epochs > 0 and (epoch - self._first_taught) % c.split_epochs == 0
 
     def look(self, overview: Overview) -> None:
-        """Place the prototypes, the teacher's too, at the clusters, or free what hides in known ones."""
+        """Place the prototypes, including the teacher's, or split off categories hidden in known clusters."""
         if overview.epoch > self._first_taught:
             self.split_and_merge(overview)
         else:

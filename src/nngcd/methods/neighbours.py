@@ -1,4 +1,4 @@
-"""What methods share in which an image learns from its nearest neighbours: who they are, and what they look like."""
+"""Shared code for methods that learn from nearest neighbours: the neighbours and their features."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ grows in proportion to the images."""
 
 
 class Neighbours(nn.Module):
-    """Every image's feature as it was before this epoch, and its nearest neighbours as they were found last."""
+    """Every image's feature before this epoch, and its nearest neighbours from the last search."""
 
     index_nm: Tensor
     seen_nd: Tensor
@@ -25,7 +25,7 @@ class Neighbours(nn.Module):
     def __init__(self, n_neighbours: int) -> None:
         super().__init__()
         self.n_neighbours = n_neighbours
-        # Part of a checkpoint: a run that resumes between two searches has no other way to know the neighbours.
+        # Part of a checkpoint: a run that resumes between two searches cannot recover the neighbours otherwise.
         self.register_buffer("index_nm", torch.zeros(0, n_neighbours, dtype=torch.int64))
         self.register_buffer("seen_nd", torch.zeros(0, 0), persistent=False)
 
@@ -33,14 +33,14 @@ class Neighbours(nn.Module):
         """Remember all features; `find` the neighbours anew, among at most `MAX_CANDIDATES` images.
 
         Args:
-            features_nd: of all images.
-            find: whether to find the neighbours anew.
+            features_nd: the features of all images.
+            find: whether to search for the neighbours again.
             n_clusters: K; an image has no more neighbours than half the images of a cluster of average size.
             generator: of the sample of the images, where there are more.
         """
         if not find and len(self.index_nm) != len(features_nd):
-            counts = f"{len(self.index_nm):,} images, and there are {len(features_nd):,}"
-            raise DataError(f"R03: the checkpoint has neighbours of {counts}. Delete it: training then starts again.")
+            counts = f"{len(self.index_nm):,} images, but the data have {len(features_nd):,}"
+            raise DataError(f"R03: the checkpoint has neighbours of {counts}. Delete it to restart training.")
         self.seen_nd = features_nd.detach()
         if find:
             # With more, a small cluster's images would learn from those of others: 15 images of three clear categories
@@ -50,7 +50,7 @@ class Neighbours(nn.Module):
             self.index_nm = nearest_neighbours(self.seen_nd, n_neighbours, candidate_c=candidate_c)
 
     def forget(self) -> None:
-        """Let go of the images when training is over: they are no part of a model."""
+        """Forget the images after training: they are not part of a model."""
         # As wide as when a module is made, also where there were fewer images than neighbours asked for.
         self.seen_nd, self.index_nm = self.seen_nd[:0], self.index_nm.new_zeros(0, self.n_neighbours)
 
@@ -59,14 +59,14 @@ class Neighbours(nn.Module):
         return self.seen_nd[self.index_nm[image_b]]
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *others: Any) -> None:  # noqa: ANN401 (torch's)
-        # As many images as were saved: the number is not known when a module is made.
+        # As many images as were saved: a new module does not know the number.
         if (saved := state.get(f"{prefix}index_nm")) is not None:
             self.index_nm = self.index_nm.new_empty(saved.shape)
         super()._load_from_state_dict(state, prefix, *others)
 
 
 def _candidates(n_images: int, generator: torch.Generator) -> Tensor | None:
-    """Return in rising order the images that may be neighbours; None for all."""
+    """Return the images that may be neighbours, in rising order; None for all."""
     if n_images <= MAX_CANDIDATES:
         return None
     return torch.randperm(n_images, generator=generator)[:MAX_CANDIDATES].sort().values

@@ -1,6 +1,6 @@
 """NN-GCD: SimGCD with a non-negative projection, re-weighted negatives and sparse weights (Ji et al., `nn-gcd.tex`).
 
-What it adds to SimGCD, each part with its own switch:
+Its additions to SimGCD, each with its own switch:
 
 1. Non-negative activated neurons, Eqs. (18, 19): `activation` after the projection, and a teacher that averages the
    classifier. GELU is not non-negative (its minimum is -0.17); `rep_relu` and `relu` are. GELU is the paper's choice.
@@ -18,64 +18,60 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nngcd.core.ranges import check_finite, check_not_negative, check_positive, check_share
+from nngcd.core.ranges import Finite, NotNegative, Positive, Share
 from nngcd.core.schedules import teacher_momentum
-from nngcd.heads import Prototypes, find_activation
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.nmf_nce import nmf_nce
 from nngcd.losses.sparse import hybrid_sparse_norm
 from nngcd.losses.weighting import weighted
 from nngcd.methods import simgcd
 from nngcd.methods.contract import Batch, Moment, Task
+from nngcd.methods.heads import Prototypes, find_activation
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config(simgcd.Config):
-    """NN-GCD's settings; defaults are the paper's (section VI), ambiguities resolved as docs/paper.md says."""
+    """NN-GCD's settings; defaults are the paper's (section VI), with ambiguities resolved as in docs/paper/index.md."""
 
-    contrastive_temperature: float = 0.5
-    """Temperature of the unsupervised contrastive loss (tau); kept when NMF NCE is switched off for an ablation."""
+    contrastive_temperature: Positive = 0.5
+    """Temperature of the unsupervised contrastive loss (tau); also used when an ablation switches NMF NCE off."""
     activation: str = "gelu"
     """Activation of the projection: gelu (paper), rep_relu, relu, silu, softplus, sigmoid, identity (off)."""
     contrast: Literal["nmf_nce", "info_nce"] = "nmf_nce"
     """Unsupervised contrastive loss: nmf_nce (paper) or info_nce (= component off)."""
     nce_form: Literal["official", "printed"] = "official"
     """NMF NCE as in the authors' code (positive in the denominator, negatives summed) or as printed in the paper."""
-    nce_mean: float = 0.1
+    nce_mean: Finite = 0.1
     """Similarity at which negatives weigh most (mu)."""
-    nce_deviation: float = 1.0
+    nce_deviation: Positive = 1.0
     """Width of that weighting (sigma); large values give InfoNCE."""
-    sparse_weight: float = 3e-5
+    sparse_weight: NotNegative = 3e-5
     """Weight of the hybrid sparse regulariser (gamma); 0 switches it off."""
     sparse_on: tuple[Literal["tail", "gains", "projection", "prototypes"], ...] = ("tail", "projection", "prototypes")
-    """What the regulariser touches (W, which the paper leaves undefined): the matrices of these parts, and the gains of
-    the tail's norm layers (authors' code)."""
-    sparse_l1_share: float = 0.6
+    """Weights that the regulariser applies to (W, which the paper leaves undefined): the matrices of these parts, and
+    the gains of the tail's norm layers (authors' code)."""
+    sparse_l1_share: Share = 0.6
     """Share of the L1 norm in the regulariser (beta), in [0, 1]."""
     sparse_frobenius: Literal["squared", "norm"] = "squared"
     """Frobenius part as printed (squared: unbounded below without enough weight decay) or bounded (norm)."""
     teacher: Literal["average", "student"] = "average"
-    """Who writes pseudo-labels and result: a moving average of the classifier, or the classifier itself (off)."""
+    """The source of pseudo-labels and result: a moving average of the classifier, or the classifier itself (off)."""
     teacher_scope: Literal["head", "all"] = "head"
-    """What is averaged: the classifier alone, which shares the student's features (authors' code), or also the trained
-    tail (Theta_t in the paper), which is then the result."""
-    teacher_momentum_start: float = 0.7
+    """Part that the teacher averages: the classifier alone, on the student's features (authors' code), or also the
+    trained tail (Theta_t in the paper), which is then the result."""
+    teacher_momentum_start: Share = 0.7
     """Momentum of the moving average at the first step (omega_min)."""
-    teacher_momentum_end: float = 0.99
+    teacher_momentum_end: Share = 0.99
     """Momentum of the moving average at the last step (omega_max); the authors' code uses 0.999."""
     teacher_momentum_form: Literal["exact", "mugcd"] = "exact"
     """Cosine from start to end exactly, or muGCD's formula as in the authors' code (starts 0.001 lower)."""
     teacher_start: Literal["copy", "random"] = "copy"
-    """The teacher begins as a copy of the classifier, or as independent random prototypes (authors' code); where
-    prototypes are placed (`prototype_start: matched`), always as a copy."""
+    """Whether the teacher starts as a copy of the classifier or from independent random prototypes (authors' code).
+    Always a copy if prototypes are placed (`prototype_start: matched`)."""
 
     def __post_init__(self) -> None:
         simgcd.Config.__post_init__(self)
         find_activation(self.activation)
-        check_not_negative(self, "sparse_weight")
-        check_share(self, "sparse_l1_share", "teacher_momentum_start", "teacher_momentum_end")
-        check_positive(self, "nce_deviation")
-        check_finite(self, "nce_mean")
 
 
 class Method(simgcd.Method):
@@ -87,14 +83,14 @@ class Method(simgcd.Method):
     def __init__(self, config: Config, task: Task) -> None:
         super().__init__(config, task, activation=config.activation)
         # Only the averaged classifier is ever read, so the teacher has no projection head; the authors' code averages
-        # one and never uses it. With its tail shared, too, one pass serves student and teacher (equality is tested).
+        # one and never uses it. If the tail is shared as well, one pass serves student and teacher (tested).
         self.averages_tail = config.teacher == "average" and config.teacher_scope == "all"
         self.teacher = self.new_prototypes().requires_grad_(False)
         if config.teacher_start == "copy":
             self.teacher.load_state_dict(self.prototypes.state_dict())
 
     def judge(self, features_vbd: Tensor) -> Tensor:
-        """Return the logits that pseudo-labels are made of: the teacher's."""
+        """Return the logits for pseudo-labels: the teacher's."""
         logits_vbk: Tensor = (self.teacher if self.config.teacher == "average" else self.prototypes)(features_vbd)
         return logits_vbk
 
@@ -124,7 +120,7 @@ class Method(simgcd.Method):
         return teacher_momentum(moment.step, moment.n_steps, *ends, form=c.teacher_momentum_form)
 
     def assign(self, features_nd: Tensor) -> Tensor:
-        """Return the teacher's logits over the student temperature (the authors evaluate the teacher, too)."""
+        """Return the teacher's logits over the student temperature (the authors also evaluate the teacher)."""
         return self.judge(features_nd) / self.config.student_temperature
 
     def _contrast(self, projection_vbd: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""PIM: a linear classifier on GCD's features that maximises what it tells about them (Chiaroni et al., ICCV 2023).
+"""PIM: a linear classifier on GCD's features, trained by mutual information (Chiaroni et al., ICCV 2023).
 
 The features are trained as in GCD and then fixed. The classifier starts at the centres of semi-supervised k-means and
 minimises  lambda * H(cluster | unlabelled image) - H(cluster) + cross-entropy of the labelled images.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from nngcd.clustering.kmeans import KMeans
-from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive
+from nngcd.core.ranges import AtLeastOne, NotNegative, Positive
 from nngcd.methods import gcd
 from nngcd.methods.contract import Overview
 from nngcd.metrics.accuracy import split_accuracy
@@ -28,32 +27,24 @@ _LOG = logging.getLogger(__name__)
 class Config(gcd.ClusterConfig):
     """PIM's settings; defaults are those of its paper."""
 
-    # Runs and models of older versions have it; it did nothing.
-    gone: ClassVar[tuple[str, ...]] = ("temperature",)
-    conditional_weight: float | None = None
-    """Weight of the conditional entropy (lambda); when absent it is searched: near 0 suits balanced classes, 1 a few
-    large and many small ones."""
-    n_candidates: int = 20
-    """How many values of lambda there are, evenly spaced up to 1; the smallest is never chosen."""
-    search_steps: int = 1000
+    conditional_weight: NotNegative | None = None
+    """Weight of the conditional entropy (lambda); searched when absent. Values near 0 suit balanced classes, 1 suits a
+    few large and many small ones."""
+    n_candidates: AtLeastOne = 20
+    """Number of candidate values of lambda, evenly spaced up to 1; the smallest is never chosen."""
+    search_steps: AtLeastOne = 1000
     """Steps of each trial."""
     trials_continue: bool = False
-    """Whether a trial starts where the trial before it ended (authors' code, whose trials share one tensor), not at the
-    centres of k-means."""
-    n_steps: int = 1000
+    """Whether a trial starts where the previous one ended (authors' code, whose trials share one tensor) instead of at
+    the centres of k-means."""
+    n_steps: AtLeastOne = 1000
     """Steps of the final classifier."""
-    learning_rate: float = 1e-3
-    """Of Adam, for the classifier only."""
-    weight_decay: float = 1e-2
-    """Of Adam, for the classifier only."""
-    scale: float = 25.0
-    """What the product of classifier and feature is multiplied by."""
-
-    def __post_init__(self) -> None:
-        gcd.ClusterConfig.__post_init__(self)
-        check_not_negative(self, "conditional_weight", "weight_decay")
-        check_at_least_one(self, "n_steps", "search_steps", "n_candidates")
-        check_positive(self, "learning_rate", "scale")
+    learning_rate: Positive = 1e-3
+    """For Adam on the classifier only."""
+    weight_decay: NotNegative = 1e-2
+    """For Adam on the classifier only."""
+    scale: Positive = 25.0
+    """Factor of the product of classifier and feature."""
 
 
 class Method(gcd.Method):

@@ -3,7 +3,8 @@
 Two stages: first GCD's contrast of the class token and, through a head of its own, of the prompts; then the same with
 a teacher, the moving average of the network, and contrastive affinity learning (CAL) in a memory of what it saw.
 Left out: the distillation of DINO on images of ImageNet in the first 5 epochs (INKD), since users have other images.
-The last epoch is the result, not the one that labels and silhouette call the best. All departures: docs/paper.md.
+The last epoch is the result, not the one that labels and silhouette call the best. All departures:
+docs/paper/methods.md.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from nngcd.backbones.backbone import Backbone
 from nngcd.backbones.token_prompts import with_token_prompts
 from nngcd.core.errors import ConfigError
-from nngcd.core.ranges import check_not_negative, check_share, check_share_below_one
+from nngcd.core.ranges import NotNegative, Share, ShareBelowOne, WholeNotNegative
 from nngcd.core.schedules import two_stages
 from nngcd.core.seeds import torch_generator
 from nngcd.losses.info_nce import info_nce
@@ -38,29 +39,26 @@ class Config(AffinityConfig):
     n_prompts: int = 5
     """Learned tokens in each block."""
     n_prompts_read: int = 2
-    """Of how many of them the mean output is contrasted, too."""
-    prompt_weight: float = 0.35
+    """Number of them whose mean output is also contrasted."""
+    prompt_weight: NotNegative = 0.35
     """Weight of all terms of the prompts; those of the class token have 1."""
-    untaught_share: float = 2 / 3
+    untaught_share: ShareBelowOne = 2 / 3
     """Share of the epochs without a teacher (the paper: 200, then 70 to 100), in [0, 1); kept after --init-from."""
-    teacher_momentum: float = 0.999
-    """Share of itself that the teacher keeps in each step of the second stage."""
-    affinity_share: float = 0.6
+    teacher_momentum: Share = 0.999
+    """Momentum of the teacher in each step of the second stage."""
+    affinity_share: Share = 0.6
     """Share of CAL in the unsupervised terms, in [0, 1]."""
-    affinity_ramp_epochs: int = 2
+    affinity_ramp_epochs: WholeNotNegative = 2
     """Epochs of the second stage over which that share rises from 0."""
 
     def __post_init__(self) -> None:
         AffinityConfig.__post_init__(self)
         if not 1 <= self.n_prompts_read <= self.n_prompts:
             raise ConfigError("n_prompts_read", self.n_prompts_read, f"must be in 1 ... n_prompts, {self.n_prompts}")
-        check_share_below_one(self, "untaught_share")
-        check_share(self, "teacher_momentum", "affinity_share")
-        check_not_negative(self, "prompt_weight", "affinity_ramp_epochs")
 
 
 class Method(CentreMethod):
-    """PromptCAL. A feature is that of the class token, which alone is clustered, followed by that of the prompts."""
+    """PromptCAL. A feature is the class token's, which alone is clustered, followed by the prompts'."""
 
     config: Config
     cuts_network = True
@@ -78,7 +76,7 @@ class Method(CentreMethod):
 
     @classmethod
     def own_cut(cls, backbone: Backbone, config: Config, generator: torch.Generator) -> Backbone:
-        """Return the network with prompts; its last block is trained with them, in effort quick, too."""
+        """Return the network with prompts; its last block is trained with them, even with effort quick."""
         sizes = {"n_prompts": config.n_prompts, "n_read": config.n_prompts_read}
         return with_token_prompts(backbone, **sizes, generator=generator)
 

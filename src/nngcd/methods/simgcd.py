@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive, check_share
+from nngcd.core.ranges import AtLeastOne, NotNegative, Positive, Share, WholeNotNegative
 from nngcd.core.schedules import linear_warmup
-from nngcd.heads import ProjectionHead
 from nngcd.losses.cross_entropy import labelled_cross_entropy
 from nngcd.losses.distill import cross_view_distillation
 from nngcd.losses.info_nce import info_nce
@@ -16,38 +15,31 @@ from nngcd.losses.supcon import supcon
 from nngcd.losses.weighting import weighted
 from nngcd.methods.classifier import ClassifierConfig, ClassifierMethod
 from nngcd.methods.contract import Batch, Task
+from nngcd.methods.heads import ProjectionHead
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config(ClassifierConfig):
     """SimGCD's settings; defaults are those of its paper and scripts."""
 
-    supervised_weight: float = 0.35
+    supervised_weight: Share = 0.35
     """Share of the supervised terms in the loss (lambda in the paper), in [0, 1]."""
-    entropy_weight: float = 1.0
+    entropy_weight: NotNegative = 1.0
     """Weight of the mean-entropy term (epsilon); the authors use 2 on CUB, 4 on CIFAR-100, else 1."""
-    teacher_temperature_start: float = 0.07
+    teacher_temperature_start: Positive = 0.07
     """Temperature of the pseudo-labels in the first epoch."""
-    teacher_temperature: float = 0.04
+    teacher_temperature: Positive = 0.04
     """Temperature of the pseudo-labels after the warm-up."""
-    teacher_warmup_epochs: int = 30
+    teacher_warmup_epochs: WholeNotNegative = 30
     """Epochs over which the pseudo-labels are sharpened from the start to the final temperature."""
-    contrastive_temperature: float = 1.0
+    contrastive_temperature: Positive = 1.0
     """Temperature of the unsupervised contrastive loss."""
-    supcon_temperature: float = 0.07
+    supcon_temperature: Positive = 0.07
     """Temperature of the supervised contrastive loss."""
-    n_hidden: int = 2048
+    n_hidden: AtLeastOne = 2048
     """Width of the projection head's two hidden layers."""
-    n_projection: int = 256
+    n_projection: AtLeastOne = 256
     """Size of the projection the contrastive losses see."""
-
-    def __post_init__(self) -> None:
-        ClassifierConfig.__post_init__(self)
-        check_share(self, "supervised_weight")
-        check_not_negative(self, "entropy_weight", "teacher_warmup_epochs")
-        check_positive(self, "teacher_temperature_start", "teacher_temperature")
-        check_positive(self, "contrastive_temperature", "supcon_temperature")
-        check_at_least_one(self, "n_hidden", "n_projection")
 
 
 class Method(ClassifierMethod):
@@ -67,7 +59,7 @@ class Method(ClassifierMethod):
         self.make_classifier()
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """Return SimGCD's five terms: (1 - lambda) of what needs no label, lambda of what does."""
+        """Return SimGCD's five terms: the unsupervised ones weighted 1 - lambda, the supervised ones lambda."""
         c = self.config
         projection_vbd = self.projection(batch.features_vbd)
         logits_vbk = self.prototypes(batch.features_vbd)
@@ -78,7 +70,7 @@ class Method(ClassifierMethod):
         return weighted(unsupervised, self.label_terms(batch, projection_vbd, logits_vbk), c.supervised_weight)
 
     def pseudo_label_terms(self, batch: Batch, logits_vbk: Tensor) -> dict[str, Tensor]:
-        """Return what the classifier learns without labels: from the other view, to spread, and from neighbours."""
+        """Return the classifier's unsupervised terms: other view, mean entropy and neighbours."""
         c = self.config
         sharpness = teacher_temperature(c, batch.moment.epoch)
         pseudo_label = cross_view_distillation(
@@ -94,7 +86,7 @@ class Method(ClassifierMethod):
         }
 
     def label_terms(self, batch: Batch, projection_vbd: Tensor, logits_vbk: Tensor) -> dict[str, Tensor]:
-        """Return what is learnt from labels."""
+        """Return the supervised terms."""
         c = self.config
         return {
             "classify": labelled_cross_entropy(logits_vbk, batch.labels_b, temperature=c.student_temperature),

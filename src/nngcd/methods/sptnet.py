@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from nngcd.backbones.backbone import Backbone
 from nngcd.backbones.pixel_prompts import prompt_of, with_pixel_prompts
-from nngcd.core.ranges import check_at_least_one, check_not_negative, check_positive, check_share_below_one
+from nngcd.core.ranges import AtLeastOne, NotNegative, Positive, ShareBelowOne, WholeNotNegative
 from nngcd.core.schedules import two_stages, warmed_cosine
 from nngcd.methods import simgcd
 from nngcd.methods.contract import Moment
@@ -30,36 +30,27 @@ Phase = Literal["simgcd", "prompt", "model"]
 class Config(simgcd.Config):
     """SPTNet's settings: those of SimGCD, and the prompt's."""
 
-    teacher_warmup_epochs: int = 10
+    teacher_warmup_epochs: WholeNotNegative = 10
     """Epochs over which the pseudo-labels are sharpened from the start to the final temperature, from the first."""
-    simgcd_share: float = 0.0
-    """Share of the epochs, in [0, 1), that train SimGCD without a prompt before the turns begin; 0 is for networks that
-    SimGCD has trained already (`--init-from`)."""
-    phase_steps: int = 20
-    """Batches that the prompt learns from, then the model, and so on."""
+    simgcd_share: ShareBelowOne = 0.0
+    """Share of the epochs, in [0, 1), that train SimGCD without a prompt before the turns begin. Use 0 for networks
+    already trained with SimGCD (`--init-from`)."""
+    phase_steps: AtLeastOne = 20
+    """Batches per turn: the prompt learns from that many, then the model, and so on."""
     turns_per_epoch: bool = False
-    """Whether every epoch begins with the prompt, which then has one batch fewer (19, then 20 each), as in the scripts;
-    otherwise turns go on through the epochs, after a first batch of SimGCD."""
-    border_width: int = 30
+    """Whether every epoch starts with the prompt, whose first turn is one batch shorter (19, then 20 each), as in the
+    scripts. Otherwise turns continue across epochs, after a first batch of SimGCD."""
+    border_width: WholeNotNegative = 30
     """Width of the prompt at the edge of an image of 224 pixels (other sizes in proportion); 0 leaves only the edges of
     the patches, as the scripts do on CIFAR."""
-    prompt_deviation: float = 1.0
-    """Standard deviation of the noise that the prompt is at the start, in units of normalised pixels (scripts: 1)."""
-    prompt_learning_rate: float = 500.0
-    """How many times the model's learning rate the prompt learns with at 224 pixels (other sizes in proportion to the
-    area); the scripts: 500 on CUB (25 to 0.05)."""
-    prompt_warmup_steps: int | None = None
-    """Batches over which the prompt's rate rises (scripts: 1,000), before it falls to 0 along a cosine, batch by batch;
-    when absent, it falls as the model's does."""
-
-    def __post_init__(self) -> None:
-        simgcd.Config.__post_init__(self)
-        check_share_below_one(self, "simgcd_share")
-        check_at_least_one(self, "phase_steps")
-        check_not_negative(self, "border_width", "prompt_deviation")
-        check_positive(self, "prompt_learning_rate")
-        if self.prompt_warmup_steps is not None:
-            check_not_negative(self, "prompt_warmup_steps")
+    prompt_deviation: NotNegative = 1.0
+    """Standard deviation of the noise that the prompt starts with, in normalised pixels (scripts: 1)."""
+    prompt_learning_rate: Positive = 500.0
+    """Learning rate of the prompt at 224 pixels, as a multiple of the model's (other sizes in proportion to the area);
+    the scripts use 500 on CUB (25 to 0.05)."""
+    prompt_warmup_steps: WholeNotNegative | None = None
+    """Batches over which the prompt's rate rises (scripts: 1,000) before it falls to 0 along a cosine. When absent, it
+    falls like the model's rate."""
 
     @property
     def is_prompted_at_once(self) -> bool:
@@ -90,7 +81,7 @@ class Method(simgcd.Method):
 
     @classmethod
     def starts_from(cls, config: Config) -> str | None:
-        """Return SimGCD, unless this run has epochs of it."""
+        """Return SimGCD, unless this run trains it first."""
         return None if config.simgcd_share else "simgcd"
 
     def stage(self, epoch: int, n_epochs: int) -> range:
@@ -146,5 +137,5 @@ class Method(simgcd.Method):
         after = self.phase(moment._replace(step=moment.step + 1))
         if after != "simgcd":
             prompt.is_on.fill_(1.0)
-        # A gradient that nobody wants would cost a pass back through the whole network.
+        # An unused gradient would cost a backward pass through the whole network.
         prompt.values.requires_grad_(after == "prompt")

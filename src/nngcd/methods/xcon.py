@@ -14,29 +14,24 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from nngcd.clustering.kmeans import KMeans
-from nngcd.core.ranges import check_at_least_one, check_not_negative
-from nngcd.loading import balanced_batches
+from nngcd.core.ranges import AtLeastOne, NotNegative
 from nngcd.methods import gcd
 from nngcd.methods.batches import Batches, Labels, parts, repeated
 from nngcd.methods.contract import Batch, Overview, Task
+from nngcd.views.loading import balanced_batches
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config(gcd.Config):
     """XCon's settings; defaults are those of its paper and code."""
 
-    n_experts: int = 8
+    n_experts: AtLeastOne = 8
     """Groups of images that look alike before training, each with a projection head of its own."""
-    fine_weight: float = 0.1
-    """Weight of the contrast within the groups, beside that of all images."""
+    fine_weight: NotNegative = 0.1
+    """Weight of the contrast within the groups, in addition to that of all images."""
     expert_images: Literal["batch", "own"] = "batch"
-    """Which images an expert contrasts: those of the one batch that are its own, or more that are drawn for it alone, a
-    batch's share of its images, half of them labelled, as the authors' code does."""
-
-    def __post_init__(self) -> None:
-        gcd.Config.__post_init__(self)
-        check_at_least_one(self, "n_experts")
-        check_not_negative(self, "fine_weight")
+    """Images that an expert contrasts: its own among the shared batch, or extra ones drawn for it alone, half of them
+    labelled, as in the authors' code."""
 
 
 class Method(gcd.Method):
@@ -57,7 +52,7 @@ class Method(gcd.Method):
         self.n_shared: int | None = None
 
     def looks_before(self, epoch: int, n_epochs: int) -> bool:
-        """Whether the images are to be shared out: once, before training."""
+        """Whether to share out the images before this epoch: once, before training."""
         return epoch == 0
 
     def look(self, overview: Overview) -> None:

@@ -1,1 +1,1 @@
-"""How well clusters agree with true classes; everything here takes plain arrays."""
+"""Metrics of clusters against true classes; all functions take plain arrays."""

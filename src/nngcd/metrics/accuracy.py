@@ -12,7 +12,7 @@ from nngcd.metrics.matching import as_ids, check_same_length, match_clusters
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Shares of correctly clustered images, in [0, 1]; nan where there is no such image."""
+    """Shares of correctly clustered images, in [0, 1]; nan if there is no such image."""
 
     all: float
     old: float
@@ -48,10 +48,10 @@ def split_accuracy(truth: ArrayLike, cluster: ArrayLike, is_old: ArrayLike) -> A
 
 
 def split_accuracy_v1(truth: ArrayLike, cluster: ArrayLike, is_old: ArrayLike) -> Accuracy:
-    """Return the older accuracy ("v1"): old and new images are matched apart from each other.
+    """Return the older accuracy ("v1"): old and new images are matched separately.
 
-    One cluster may so stand for an old and a new class at once, and telling them apart is not asked for: v1 is never
-    below `split_accuracy`. In the example given there it is 5/6, 3/3 and 2/3. Arguments as there.
+    One cluster may then stand for an old and a new class at once, so v1 does not measure how well they are told apart,
+    and is never below `split_accuracy`. In the example there it is 5/6, 3/3 and 2/3. The arguments are the same.
     """
     truth, cluster, is_old = _checked(truth, cluster, is_old)
     is_right = np.zeros(len(truth), dtype=bool)

@@ -1,4 +1,4 @@
-"""Agreement of clusters with classes that needs no matching; nan where there is no image."""
+"""Agreement of clusters with classes without a matching; nan without images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accuracy by name: a cluster of an old class counts only as this class; and which images are called known or new."""
+"""Accuracy by name, where an old cluster counts only as its own class, and how well known and new are told apart."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from nngcd.metrics.matching import as_ids, check_same_length, match_clusters
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """How well images are called known (or new): shares in [0, 1]; nan where there is no such image."""
+    """How well images are called known (or new): shares in [0, 1]; nan if there is no such image."""
 
     share: float
-    """Of all images, those that are called so."""
+    """Share of all images that are called known (or new)."""
     true_share: float
-    """Of all images, those that are so."""
+    """Share of all images that truly are known (or new)."""
     precision: float
-    """Of the images that are called so, those that are."""
+    """Share of the images called known (or new) that truly are."""
     recall: float
-    """Of the images that are so, those that are called so."""
+    """Share of the truly known (or new) images that are called so."""
 
 
 def by_name_accuracy(truth: ArrayLike, cluster: ArrayLike, n_old: int) -> Accuracy:

@@ -1,4 +1,4 @@
-"""How far a stated confidence can be trusted, how well a score tells two kinds apart, and how sure a share is."""
+"""Calibration of a confidence, AUROC of a score, and confidence intervals of a share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Z_95 = 1.959964
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Images of similar confidence: between which values, how many, what was stated and what was true."""
+    """Images of similar confidence: the range, how many, the stated and the true share."""
 
     low: float
     high: float
@@ -47,16 +47,14 @@ def reliability(
     return tuple(bins)
 
 
-def expected_calibration_error(
-    confidence: NDArray[np.float64], is_right: NDArray[np.bool_], *, n_bins: int = N_BINS
-) -> float:
+def expected_calibration_error(confidence: NDArray[np.float64], is_right: NDArray[np.bool_]) -> float:
     """Return the mean distance of stated and true share over the images; 0 is perfect, NaN without any image.
 
     With few images it is larger than the true one: chance alone moves the share of a bin of few.
     """
     if len(confidence) == 0:
         return math.nan
-    bins = reliability(confidence, is_right, n_bins=n_bins)
+    bins = reliability(confidence, is_right)
     return sum(part.n * abs(part.confidence - part.accuracy) for part in bins) / len(confidence)
 
 
@@ -88,7 +86,7 @@ def best_temperature(
     Args:
         scores_mk: a score of each category for each labelled image.
         label_m: (m,) the category of each.
-        prior: what a logarithm of the temperature costs, beside the labels' negative log likelihood.
+        prior: cost of a log temperature, added to the negative log likelihood of the labels.
     """
 
     def cost(log_temperature: float) -> float:

@@ -1,4 +1,4 @@
-"""What the matrix of all cosine similarities looks like, without ever holding it: NN-GCD's A-bar figures as numbers.
+"""Statistics of the matrix of all cosine similarities, computed without storing it: NN-GCD's A-bar figures as numbers.
 
 The paper's theory is about another matrix, the co-occurrence of augmented views (`losses.ncl.snmf_loss`); its figures
 show the cosine similarities of features, and so does this.
@@ -168,7 +168,7 @@ def _sums(features: NDArray[Any], class_: NDArray[np.int64], is_old: NDArray[np.
     return _Sums(code_c % 2 == 1, n_images_c, sum_cd, square_c, gram_dd, largest_d)
 
 
-class _Group(NamedTuple):
+class _Similarities(NamedTuple):
     """Sums of similarities among the old, or among the new images."""
 
     n_images: int
@@ -179,11 +179,11 @@ class _Group(NamedTuple):
     n_between: int
 
 
-def _group(sums: _Sums, is_group_c: NDArray[np.bool_]) -> _Group:
+def _group(sums: _Sums, is_group_c: NDArray[np.bool_]) -> _Similarities:
     sizes, sums_cd = sums.n_images_c[is_group_c], sums.sum_cd[is_group_c]
     n_images, sum_d = int(sizes.sum()), sums_cd.sum(axis=0)
     same_class, n_same_class = float(np.square(sums_cd).sum()), int(np.square(sizes).sum())
-    return _Group(
+    return _Similarities(
         n_images=n_images,
         sum_d=sum_d,
         within_sum=same_class - float(sums.square_c[is_group_c].sum()),
@@ -264,7 +264,8 @@ def _effective_rank(gram_dd: NDArray[np.float64]) -> float:
     value_d = np.linalg.eigvalsh(gram_dd).clip(min=0)
     if not value_d.sum() > 0:
         return float("nan")
-    share_d = value_d[value_d > 0] / value_d.sum()
+    share_d = value_d / value_d.sum()
+    share_d = share_d[share_d > 0]  # not the eigenvalues: a tiny one has a share of 0
     return float(np.exp(-(share_d * np.log(share_d)).sum()))
 
 

@@ -1,4 +1,4 @@
-"""Labelled images that look like another category: labels a person should look at again."""
+"""Labelled images that look like another category, for a person to check."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from scipy.special import softmax
 from nngcd.metrics.calibration import best_temperature
 
 SURE = 0.7
-"""How probable another category must be: a person's time is better spent on few labels that are mostly wrong."""
+"""How probable another category must be; high, so that most of the reported labels are wrong."""
 
 
-def possible_label_errors(
-    features_nd: NDArray[np.float32], labels: NDArray[np.int64], *, sure: float = SURE
-) -> NDArray[np.bool_]:
+def possible_label_errors(features_nd: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return which labelled images are much nearer to the mean of another category than to that of their own.
 
     Each image is left out of its own category's mean, so a label cannot speak for itself. Distances become
@@ -24,7 +22,6 @@ def possible_label_errors(
     Args:
         features_nd: the features of all images.
         labels: (n,) the label of each image, -1 for unlabelled.
-        sure: how probable another category must be.
     """
     is_doubted = np.zeros(len(labels), dtype=np.bool_)
     sizes = np.bincount(labels[labels >= 0], minlength=1)
@@ -34,7 +31,7 @@ def possible_label_errors(
         return is_doubted
     likeness_mc = _left_out_likeness(features_nd[rows], label_m, len(categories))
     probability_mc = softmax(likeness_mc / best_temperature(likeness_mc, label_m), axis=1)
-    is_doubted[rows] = (probability_mc.argmax(1) != label_m) & (probability_mc.max(1) >= sure)
+    is_doubted[rows] = (probability_mc.argmax(1) != label_m) & (probability_mc.max(1) >= SURE)
     return is_doubted
 
 

@@ -1,4 +1,4 @@
-"""Which cluster stands for which class: the one-to-one matching behind every accuracy."""
+"""The one-to-one matching of clusters to classes behind every accuracy."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from nngcd.report.findings import findings_from_fit
-from nngcd.report.page import MAX_IMAGES, Written, write_report
-from nngcd.report.reading import read_findings
+from nngcd.report.findings import findings_from_fit, read_findings
+from nngcd.report.page import MAX_IMAGES, WrittenReport, write_report
 
-__all__ = ["MAX_IMAGES", "Written", "findings_from_fit", "read_findings", "write_report"]
+__all__ = ["MAX_IMAGES", "WrittenReport", "findings_from_fit", "read_findings", "write_report"]

@@ -126,6 +126,6 @@ def _thumb(result: pd.Series, uri: str | None, entry: int, *, is_doubtful: bool)
     )
     mark = ""
     if is_doubtful:
-        is_error = bool(result.get("possible_label_error", False))
-        mark = f'<span class="mark">{"label?" if is_error else format(result["confidence"], ".2f")}</span>'
+        words = "label?" if result["possible_label_error"] else format(result["confidence"], ".2f")
+        mark = f'<span class="mark">{words}</span>'
     return f'<button type="button" class="thumb" data-entry="{entry}" title="{name}">{picture}{mark}</button>'

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from nngcd.figures.activation import unit
 from nngcd.report.findings import Findings
+from nngcd.report.map import unit
 
 ROWS_PER_BLOCK = 8192
 MOST_CARDS = 1000
@@ -140,8 +140,8 @@ def make_cards(findings: Findings, *, max_images: int) -> list[Card]:
     order = card_order(findings, groups.size_k)[:MOST_CARDS]
     n_typical, n_doubtful = images_per_card(len(order), max_images)
     is_unsure_n = (findings.results["status"] == "unsure").to_numpy(dtype=bool)
-    is_error_n = findings.column("possible_label_error", False).astype(bool)
-    is_labelled_n, confidence_n = findings.is_labelled_n, findings.column("confidence", np.nan).astype(np.float64)
+    is_error_n = findings.results["possible_label_error"].to_numpy(dtype=bool)
+    is_labelled_n, confidence_n = findings.is_labelled_n, findings.results["confidence"].to_numpy(dtype=np.float64)
     similarity_n = similarity_to_centre(findings.features_nd, category_n, groups)
     cohesion_k, centre_kd = cohesions(groups), unit(groups.sum_kd)
     similarity_kk = centre_kd @ centre_kd.T

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from nngcd.clustering.estimate_k import KEstimate
-from nngcd.figures.curves import NOT_TERMS
-from nngcd.figures.k_curve import Axis
+from nngcd.counting.curve import Axis
+from nngcd.counting.estimate_k import KEstimate
 
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP, BOTTOM = 48, 12, 14, 44
@@ -19,6 +18,8 @@ N_STYLES = 8
 MOST_DOTS = 60
 
 Point = tuple[float, float]
+
+NOT_TERMS = ("epoch", "learning_rate", "seconds")
 
 
 @dataclass(frozen=True, slots=True)

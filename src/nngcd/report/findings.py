@@ -5,27 +5,25 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nngcd.clustering.estimate_k import KEstimate
 from nngcd.core.environment import environment
 from nngcd.core.errors import DataError
-from nngcd.datasets.split import Images, Split
+from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_reading import read_config, read_environment, read_features, read_problems
+from nngcd.counting.estimate_k import KEstimate
+from nngcd.data.split import Split
+from nngcd.results.images import Pictures, find_pictures
+from nngcd.review.reviewed import reviewed_results
+from nngcd.runs.writing import read_estimate
 
 NOT_SORTED = ("unreadable", "excluded")
 """Statuses of rows that belong to no category."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pictures:
-    """The images of a run in the order of its results, or why there are none to show."""
-
-    images: Images | None
-    why_none: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,20 +59,13 @@ class Findings:
     def __post_init__(self) -> None:
         if len(self.results) != len(self.features_nd):
             counts = f"{len(self.results)} sorted images and {len(self.features_nd)} features"
-            raise DataError(f"the results do not fit the features ({counts}). Are both files of one run?")
+            raise DataError(f"the results do not match the features ({counts}). Use files of one run.")
 
     @property
     def category_n(self) -> NDArray[np.int64]:
         """(n,) the category of each image, as a row of `categories`."""
         number = {name: index for index, name in enumerate(self.categories["id"])}
         return np.array([number[name] for name in self.results["category"]], dtype=np.int64)
-
-    def column(self, name: str, absent: object) -> NDArray[Any]:
-        """Return a column of the results, filled with `absent` where a run's results do not have it."""
-        if name not in self.results.columns:
-            return np.full(len(self.results), absent)
-        values: NDArray[Any] = self.results[name].to_numpy()
-        return values
 
     @property
     def is_labelled_n(self) -> NDArray[np.bool_]:
@@ -107,7 +98,7 @@ def findings_from_fit(  # noqa: PLR0913 (everything a report speaks of)
         "split_hash": split.fingerprint,
         **facts,
     }
-    why_none = "" if has_images else "This was made from features, not from images: there is nothing to show."
+    why_none = "" if has_images else "These are features, not images, so there is nothing to show."
     return Findings(
         title=split.name,
         results=results,
@@ -120,3 +111,42 @@ def findings_from_fit(  # noqa: PLR0913 (everything a report speaks of)
         settings=settings,
         environment={"versions": environment()["versions"]},
     )
+
+
+def read_findings(run: RunFolder, *, root: Path | None = None) -> Findings:
+    """Return everything a finished run folder holds, and where its images are.
+
+    Args:
+        run: a finished run.
+        root: the folder the images lie in now, if they were moved.
+
+    Raises:
+        DataError: the run is not finished, or a file of it is missing or damaged.
+        ConfigError: `root` does not hold the images of the run.
+    """
+    run.check_complete()
+    summary, settings = run.read_summary(), read_config(run)
+    results, categories = _reviewed(run)
+    # A person may have taken images out after they were sorted.
+    is_sorted_n = is_sorted(results)
+    features_nd = read_features(run, len(results)).float().numpy()[is_sorted_n]
+    results = results[is_sorted_n].reset_index(drop=True)
+    return Findings(
+        title=run.path.resolve().name,
+        results=results,
+        categories=categories,
+        features_nd=features_nd,
+        pictures=find_pictures(summary, settings, results, root),
+        summary=summary,
+        k_estimate=read_estimate(run) if summary["k_estimate"] and run.k.is_file() else None,
+        epochs=run.read_metrics(),
+        problems=read_problems(run),
+        settings=settings,
+        environment=read_environment(run),
+    )
+
+
+def _reviewed(run: RunFolder) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the results of all images that were used, and id, name and kind of each category, as reviewed."""
+    reviewed = reviewed_results(run)
+    return reviewed.table[reviewed.table["image_id"].notna()], reviewed.categories[["id", "name", "kind"]]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nngcd.core.seeds import numpy_generator
-from nngcd.figures.activation import unit
-from nngcd.figures.tsne import FEWEST_IMAGES, embed
+from nngcd.core.seeds import derive, numpy_generator
 
 MOST_LAID_OUT = 2000
 """Images that t-SNE lays out: its time grows faster than their number. The others are put beside their nearest."""
 MOST_POINTS = 20_000
 """Points on the map; of more images, a seeded sample of every category."""
+FEWEST_IMAGES = 5
+"""Images that t-SNE needs."""
+PERPLEXITY = 30.0
 N_STEPS = 500
 N_NEAREST = 3
 SEED = 0
@@ -51,6 +53,25 @@ def make_map(features_nd: NDArray[np.float32], category_n: NDArray[np.int64], fi
     places_n2[laid_out] = places_m2
     places_n2[others] = beside_nearest(unit_nd[others], unit_nd[laid_out], places_m2)
     return Map(rows, within_unit_square(places_n2), len(laid_out))
+
+
+def embed(features_nd: NDArray[Any], *, n_steps: int = 1000) -> NDArray[np.float32]:
+    """Return the t-SNE of the features at unit length, from their principal components, with a fixed seed."""
+    from sklearn.manifold import TSNE
+
+    unit_nd = unit(features_nd)
+    perplexity = min(PERPLEXITY, (len(unit_nd) - 1) / 3)
+    seed = derive(SEED, "t-SNE") % 2**32
+    tsne = TSNE(init="pca", perplexity=perplexity, max_iter=n_steps, random_state=seed)
+    map_n2: NDArray[np.float32] = tsne.fit_transform(unit_nd.astype(np.float64)).astype(np.float32)
+    return map_n2
+
+
+def unit(values_nd: NDArray[Any]) -> NDArray[Any]:
+    """Return the rows at unit length; a row of zeros stays as it is."""
+    norm_n1 = np.linalg.norm(values_nd, axis=1, keepdims=True)
+    unit_nd: NDArray[Any] = values_nd / np.where(norm_n1 > 0, norm_n1, 1)
+    return unit_nd
 
 
 def sample(category_n: NDArray[np.int64], first: NDArray[np.int64], most: int) -> NDArray[np.int64]:

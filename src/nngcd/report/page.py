@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nngcd import __version__
-from nngcd.core.counting import count
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.files import write_text
 from nngcd.core.progress import Progress
+from nngcd.core.words import count
 from nngcd.report import sections
 from nngcd.report.card_html import card_html, cohesion_words
 from nngcd.report.cards import Card, card_order, make_cards
@@ -36,7 +36,7 @@ MAX_IMAGES = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenReport:
     """What became of a report."""
 
     path: Path
@@ -56,7 +56,7 @@ def write_report(
     max_images: int = MAX_IMAGES,
     may_lose_pictures: bool = True,
     progress: Progress | None = None,
-) -> Written:
+) -> WrittenReport:
     """Write the report of a run, replacing an older one.
 
     Args:
@@ -67,12 +67,14 @@ def write_report(
         progress: receives the stage `report`.
 
     Raises:
-        ConfigError: the name is not that of a page, and may be that of something else.
+        ConfigError: the name is not that of a page, and may be that of something else; or `max_images` is negative.
         DataError: an older page shows what cannot be shown any more, and is kept.
         ResourceError: the file cannot be written.
     """
     if path.suffix.lower() not in (".html", ".htm"):
         raise ConfigError("the page", str(path), "must end in .html")
+    if max_images < 0:
+        raise ConfigError("max_images", max_images, "must be at least 0")
     progress = progress or Progress()
     cards = make_cards(findings, max_images=max_images)
     thumbnails = _thumbnails(findings, cards, max_images, progress)
@@ -83,7 +85,7 @@ def write_report(
     write_text(path, text)
     n_bytes = path.stat().st_size
     progress.finish(note=f"{path} ({n_bytes / 1e6:.1f} MB)")
-    return Written(
+    return WrittenReport(
         path, n_bytes, len(cards), len(thumbnails.by_row), len(thumbnails.problems), findings.pictures.why_none
     )
 
@@ -106,12 +108,12 @@ def _refuse_to_lose_pictures(path: Path, findings: Findings, thumbnails: Thumbna
     if n_before <= n_now:
         return
     reason = why or (
-        f"{count(len(gone), 'image')} cannot be shown any more, first '{gone.iloc[0]}'. Say where they are now: "
+        f"{count(len(gone), 'image')} can no longer be shown, first '{gone.iloc[0]}'. Say where they are now: "
         "nngcd report RUN --root FOLDER"
     )
     raise DataError(
-        f"W03: {path} shows {n_before:,} images, a new page would show {n_now:,}; it is kept. {reason}, write another "
-        "page with --out ANOTHER.html, or replace this one all the same with --overwrite."
+        f"W03: {path} shows {n_before:,} images, but a new page would show only {n_now:,}, so the old one is kept. "
+        f"{reason}, write to another file with --out ANOTHER.html, or replace the old page with --overwrite."
     )
 
 
@@ -141,7 +143,6 @@ def page(findings: Findings, cards: Sequence[Card], thumbnails: Thumbnails, map_
         ),
         map_is_hidden="hidden" if map_ is None else "",
         map_words=_map_words(findings, map_),
-        more_colours='<option value="novelty">novelty</option>' if "novelty" in findings.results else "",
         similarity=sections.similarity(make_matrix(findings)),
         training=sections.training(findings),
         n_problems=f"{len(findings.problems) + len(thumbnails.problems):,}",
@@ -160,26 +161,26 @@ def _about_pictures(findings: Findings, cards: Sequence[Card], thumbnails: Thumb
     elif n_shown < n_images:
         left = n_images - n_shown
         parts.append(
-            f"{n_shown:,} of {n_images:,} images have a thumbnail on this page; {left:,} were left out (more with "
+            f"{n_shown:,} of {n_images:,} images have a thumbnail on this page; {left:,} were left out (to see more: "
             "nngcd report RUN --max-images N)."
         )
     n_all = len(card_order(findings, np.bincount(findings.category_n, minlength=len(findings.categories))))
     if n_all > len(cards):
         parts.append(
-            f"The {n_all - len(cards):,} smallest of {n_all:,} categories have no card; categories.csv has all."
+            f"The {n_all - len(cards):,} smallest of {n_all:,} categories have no card; categories.csv lists them all."
         )
     return f'<p class="quiet">{escape(" ".join(parts))}</p>' if parts else ""
 
 
 def _map_words(findings: Findings, map_: Map | None) -> str:
     if map_ is None:
-        return "There is no map: it needs at least five images that differ."
+        return "No map: it needs at least five different images."
     n_points, n_images = len(map_.rows), len(findings.results)
     what = f"All {n_images:,} images" if n_points == n_images else f"{n_points:,} of {n_images:,} images"
     rest = (
-        f" {map_.n_laid_out:,} of them were laid out by t-SNE, the others put beside their most similar ones."
+        f" {map_.n_laid_out:,} of them were laid out by t-SNE, the others placed next to the most similar of them."
         if map_.n_laid_out < n_points
-        else " The layout is a t-SNE."
+        else " Layout by t-SNE."
     )
     return f"{what}, similar ones near each other.{rest}"
 
@@ -210,7 +211,7 @@ def _data(
         "status": shown["status"].astype(str).tolist(),
         "given": [None if label is None or label != label else str(label) for label in shown["label_given"]],
         "confidence": [_rounded(value) for value in shown["confidence"]],
-        "novelty": [_rounded(value) for value in shown["novelty"]] if "novelty" in shown else None,
+        "novelty": [_rounded(value) for value in shown["novelty"]],
         "others": [
             [[str(names.get(row[f"alt_{rank}"], row[f"alt_{rank}"])), _rounded(row[f"alt_{rank}_p"])]
              for rank in (1, 2, 3) if isinstance(row.get(f"alt_{rank}"), str)]

@@ -15,10 +15,10 @@ from nngcd.report.charts import k_chart, legend, loss_chart, loss_lines
 from nngcd.report.findings import Findings
 from nngcd.report.matrix import Matrix
 from nngcd.report.trust import expected, move_list
-from nngcd.telling import number_words
+from nngcd.results.sentences import number_words
 
 MOST_PROBLEMS = 200
-"""Problems listed on the page; problems.csv has all."""
+"""Problems listed on the page; problems.csv lists all."""
 TRUST = {
     "good": "The true number is most likely inside this interval.",
     "fair": "Treat this number as a guide.",
@@ -44,7 +44,7 @@ def found(findings: Findings) -> str:
     # As in summary.json: a category that holds only unsure images is one, too.
     n_new = free.loc[~free["category"].isin(findings.categories["id"][is_known]), "category"].nunique()
     n_known = int(is_known.sum())
-    lead = [f"{_images(len(free))} without a label were sorted."]
+    lead = [f"{_images(len(free))} without a label {'was' if len(free) == 1 else 'were'} sorted."]
     if n_known:
         lead.append(f"{counts['known']:,} look like {_one_of(n_known, 'known category', 'known categories')};")
     if n_new:
@@ -88,7 +88,7 @@ def _accuracy(findings: Findings) -> str:
     if not scores:
         return (
             '<p class="quiet">Whether new categories are right cannot be measured without true labels; look at them '
-            "below. If you know the answer: <code>nngcd evaluate RUN --truth TRUE_LABELS.csv</code></p>"
+            "below. With true labels: <code>nngcd evaluate RUN --truth TRUE_LABELS.csv</code></p>"
         )
     parts = {"all": "all", "old": "known", "new": "new"}
     shares = [
@@ -98,8 +98,8 @@ def _accuracy(findings: Findings) -> str:
     ]
     protocol = escape(str(scores["protocol"]))
     is_edited = "review_action" in findings.results and findings.results["review_action"].notna().any()
-    before = "; the model's own, without the edits of the review" if is_edited else ""
-    words = f"Beside the true labels, {', '.join(shares)} are right."
+    before = "; for the model alone, without the edits of the review" if is_edited else ""
+    words = f"Compared with the true labels, {', '.join(shares)} are right."
     return f'<p>{words} <span class="quiet">({protocol}{before})</span></p>{_by_name(scores)}'
 
 
@@ -109,8 +109,9 @@ def _by_name(scores: dict[str, Any]) -> str:
         return ""
     called = scores["called_known"]
     return (
-        f"<p>By name, {_number(scores['by_name']['all'])} % are right: a known category counts only as the class it is "
-        f"named after. {_number(called['share'])} % are called known; {_number(called['true_share'])} % truly are.</p>"
+        f"<p>By name, {_number(scores['by_name']['all'])} % are right: a known category is right only if it is the "
+        f"true class of that name. {_number(called['share'])} % are called known; {_number(called['true_share'])} % "
+        "truly are.</p>"
     )
 
 
@@ -120,7 +121,7 @@ def how_many(findings: Findings) -> str:
     if estimate is None:
         return f'<p class="lead">{final:,} categories, known and new together. The number was given, not estimated.</p>'
     edge = (
-        "<p>The interval reaches the end of the range that was looked at; a wider one may give another number.</p>"
+        "<p>The interval reaches the end of the range. Try a wider one with <code>--k</code>.</p>"
         if estimate.is_at_edge
         else ""
     )
@@ -158,9 +159,9 @@ def similarity(matrix: Matrix) -> str:
         f'<img src="{matrix.uri}" alt="Similarity of all images, ordered by category: dark blocks on the diagonal are '
         'categories whose images resemble each other">'
         f'<svg viewBox="0 0 100 100" preserveAspectRatio="none" aria-hidden="true">{line}</svg></div>'
-        f"<figcaption>Every image beside every other, known categories first, then new ones, the largest first; the "
-        f"lines part known from new. Light: {matrix.lowest:.2f}, dark: {matrix.highest:.2f}. Dark squares on the "
-        "diagonal are categories that hold together; dark patches beside it are categories that resemble each other."
+        f"<figcaption>Every image against every other: known categories first, then new ones, each by size. The lines "
+        f"separate known from new. Light: {matrix.lowest:.2f}, dark: {matrix.highest:.2f}. Dark squares on the "
+        "diagonal are compact categories; dark patches off it are categories that resemble each other."
         "</figcaption></figure><div><table><caption>Mean similarity, from -1 to 1</caption>"
         f"<tbody>{table}</tbody></table><p>Within a category the similarity should be high, between categories low. "
         "Two categories that resemble each other may be one.</p></div></div>"
@@ -176,7 +177,7 @@ def training(findings: Findings) -> str:
     return (
         f'<div class="columns"><figure>{loss_chart(lines)}<figcaption>Mean over each of {n_epochs} epochs, with the '
         f'weights in the loss.</figcaption></figure><div><ul class="legend">{legend(lines)}</ul><p class="quiet">'
-        "Behind each name: the last value. A curve that still falls steeply at the end says that more epochs "
+        "The number after each name is the last value. If a curve still falls steeply at the end, more epochs "
         "(<code>--effort</code>, <code>--set training.epochs=N</code>) may help.</p></div></div>"
     )
 
@@ -192,7 +193,7 @@ def problems(findings: Findings, without_picture: Mapping[int, str]) -> str:
         )
         heads = "".join(f"<th scope=col>{escape(str(name)).replace('_', ' ')}</th>" for name in table.columns)
         more = len(table) - MOST_PROBLEMS
-        rest = f"<p>{more:,} more are in problems.csv.</p>" if more > 0 else ""
+        rest = f"<p>problems.csv lists {more:,} more.</p>" if more > 0 else ""
         count = f"{len(table):,} {'file' if len(table) == 1 else 'files'} could not be used as they are"
         parts.append(
             f'<p>{count}:</p><div class="scroll" tabindex="0"><table><thead><tr>{heads}</tr></thead><tbody>{rows}'
@@ -203,9 +204,9 @@ def problems(findings: Findings, without_picture: Mapping[int, str]) -> str:
         name = escape(str(findings.results["file_name"].iloc[row]))
         parts.append(
             f"<p>{_images(len(without_picture))} could not be shown, for example {name}: {escape(reason)} Their "
-            "results above are those of the run.</p>"
+            "results above are from the run.</p>"
         )
-    return "".join(parts) or "<p>None: every file could be read and was used.</p>"
+    return "".join(parts) or "<p>None: all files could be read and were used.</p>"
 
 
 def making(findings: Findings) -> str:
@@ -269,7 +270,7 @@ def _score_table(scores: dict[str, Any] | None) -> str:
         if name in scores
     )
     return (
-        "<h3>Scores beside the true labels</h3><table><thead><tr><th scope=col>per cent</th><th scope=col>All</th>"
+        "<h3>Scores against the true labels</h3><table><thead><tr><th scope=col>per cent</th><th scope=col>All</th>"
         f"<th scope=col>Known</th><th scope=col>New</th></tr></thead><tbody>{rows}</tbody></table>"
         f"<p>NMI {scores['nmi']:.1f}, ARI {scores['ari']:.1f}, {scores['n_scored']:,} images. "
         f"Protocol: {escape(str(scores['protocol']))}.</p>"

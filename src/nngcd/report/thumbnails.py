@@ -13,12 +13,12 @@ import pandas as pd
 from nngcd.core.cores import n_cores
 from nngcd.core.errors import UserError
 from nngcd.core.progress import Progress
-from nngcd.datasets.sightings import recall
-from nngcd.datasets.split import Images, image_table
-from nngcd.datasets.thumbnails import SHORT_SIDE, thumbnail_jpeg
+from nngcd.data.sightings import recall
+from nngcd.data.split import Images, image_table
+from nngcd.data.thumbnails import SHORT_SIDE, thumbnail_jpeg
+from nngcd.results.images import CHANGED
 
 URI_START = "data:image/jpeg;base64,"
-CHANGED = "changed since the run"
 
 
 @dataclass(slots=True)

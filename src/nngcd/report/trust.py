@@ -7,9 +7,10 @@ from html import escape
 from typing import Any
 
 from nngcd.report.findings import Findings
-from nngcd.telling import (
+from nngcd.results.sentences import (
     expected_words,
     held_back_words,
+    label_words,
     merge_words,
     new_split_words,
     split_words,
@@ -26,6 +27,7 @@ def expected(findings: Findings) -> str:
             parts.append(f"<p>{n:,} {'image looks' if n == 1 else 'images look'} {kind}; {words}.</p>")
     if facts:
         parts.append(f"<p>{held_back_words(facts)}</p>")
+    parts += [f"<p>{escape(line)}</p>" for line in label_words(summary)]
     if doubts := "".join(f"<li>{escape(line)}</li>" for line in suspicion_words(summary)):
         parts.append(f"<p>Look at these categories first:</p><ul>{doubts}</ul>")
     return "".join(parts)

@@ -1,4 +1,4 @@
-"""Corrections from a table: names for categories, or categories for images, done as one edit."""
+"""Corrections from a table, applied as one edit: names for categories, or categories for images."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nngcd.core.errors import DataError, UserError
+from nngcd.core.errors import DataError, NoSuchDataError, UserError, did_you_mean_path
 from nngcd.review.session import Review
 from nngcd.review.state import category_id, live_category
 
@@ -16,7 +16,7 @@ WHAT, TO = ("category", "file_name"), "label"
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """One row of the table: what is corrected, and to which name."""
+    """One row of the table: the category or image to correct, and its new name."""
 
     line: int
     is_category: bool
@@ -28,12 +28,15 @@ def read_corrections(path: Path) -> list[Correction]:
     """Return the rows of a CSV file with the columns `category` or `file_name`, and `label`.
 
     Raises:
-        DataError: the file cannot be read, or a row or column is missing something.
+        NoSuchDataError: there is no such file.
+        DataError: the file cannot be read, a column is missing, or a value is empty.
     """
+    if not path.exists():
+        raise NoSuchDataError(f"{path} does not exist.{did_you_mean_path(path, Path.is_file)}")
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read {path} ({error}). Give a CSV file in UTF-8.") from None
+        raise DataError(f"cannot read {path} ({error}). Save it as CSV in UTF-8.") from None
     rows = list(csv.reader(text.splitlines(), delimiter=";" if ";" in text.partition("\n")[0] else ","))
     columns = [name.strip() for name in rows[0]] if rows else []
     found = [name for name in WHAT if name in columns]
@@ -53,13 +56,13 @@ def read_corrections(path: Path) -> list[Correction]:
 
 
 def apply_corrections(review: Review, corrections: list[Correction], *, is_preview: bool = False) -> list[str]:
-    """Do the corrections as one edit and return what each does, in words; a preview changes nothing.
+    """Apply the corrections as one edit and describe each; a preview changes nothing.
 
-    A category gets its name, or is merged where another one has that name. An image moves to the category of that name;
-    where there is none, to a new one.
+    A category gets the name, or is merged into the category that has it. An image moves to the category of that name,
+    or to a new one.
 
     Raises:
-        UserError: a correction cannot be done; then none is.
+        UserError: a correction is impossible; none is then applied.
     """
     words: list[str] = []
     try:

@@ -1,4 +1,4 @@
-"""The `with` block of `CategoryDiscovery.edit`."""
+"""The `with` block of `Run.edit` and `CategoryDiscovery.edit`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from nngcd.review.session import Review
 
 
 class EditBlock:
-    """What `with` opens for edits: it gives the review, and tells when the block has ended.
+    """Context manager for edits: it returns the review, and reports when the block has ended.
 
     Args:
         run: the run folder.
         user: who edits; see `Review`.
-        on_end: called when the block ends, however it does.
+        on_end: called when the block ends, even after an error.
     """
 
-    def __init__(self, run: RunFolder, *, user: str | None, on_end: Callable[[], None]) -> None:
+    def __init__(self, run: RunFolder, *, user: str | None, on_end: Callable[[], None] = lambda: None) -> None:
         self._run, self._user, self._on_end = run, user, on_end
 
     def __enter__(self) -> Review:
@@ -28,4 +28,4 @@ class EditBlock:
         self._on_end()
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"'{name}' belongs into a block: with discovery.edit() as e: e.{name}(...)")
+        raise AttributeError(f"use '{name}' in a block: with run.edit() as e: e.{name}(...)")

@@ -1,4 +1,4 @@
-"""The edit log on disk: one JSON line per edit, only ever added to, safe against a crash in the middle of a line."""
+"""The edit log on disk: one JSON line per edit, append-only, safe against a crash in the middle of a line."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class ChangedElsewhereError(UserError):
 class EditLog:
     """The edits of a run.
 
-    A line counts when it is whole. What a crash left of an unfinished last line is ignored with a warning, and removed
-    by the next edit; so a crash costs at most the edit that was being written.
+    Only complete lines count. An unfinished last line, left by a crash, is ignored with a warning and removed by the
+    next edit, so a crash loses at most the edit that was being written.
 
     Args:
-        path: `RUN/review/edits.jsonl`; it is made by the first edit.
+        path: `RUN/review/edits.jsonl`; the first edit creates it.
 
     Raises:
         DataError: a line other than the last is damaged.
@@ -51,7 +51,9 @@ class EditLog:
         line = json.dumps(_to_json(edit), ensure_ascii=False, allow_nan=False).encode() + b"\n"
         with self._held():
             if not self.is_current:
-                raise ChangedElsewhereError(f"{self.path} was changed elsewhere; read it again, then repeat this edit.")
+                raise ChangedElsewhereError(
+                    f"{self.path} was changed elsewhere. Open the run again, then repeat this edit."
+                )
             try:
                 self._n_whole = self._n_seen = _write_at(self.path, self._n_whole, line)
             except OSError as error:
@@ -86,8 +88,8 @@ class EditLog:
             edit = _parsed(line)
             if edit is None:
                 raise DataError(
-                    f"R03: line {number} of {self.path} is damaged. Restore the file from a copy, or remove that line "
-                    f"and all after it."
+                    f"R03: line {number} of {self.path} is damaged. Restore the file from a backup, or delete that "
+                    f"line and all after it."
                 )
             self.edits.append(edit)
         if not rest:
@@ -95,7 +97,7 @@ class EditLog:
         if (edit := _parsed(rest)) is not None:  # whole; only the end of the line is missing
             self.edits.append(edit)
             return len(content)
-        text = f"the last line of {self.path} is unfinished (a crash?) and is left out; edits before it are all there."
+        text = f"the last line of {self.path} is incomplete (a crash?) and was ignored; earlier edits are kept."
         warn(text)
         return len(content) - len(rest)
 
@@ -132,12 +134,10 @@ def _digest(values: dict[str, Any]) -> str:
 
 
 def _parsed(line: bytes) -> Edit | None:
-    """Return the edit of a line; None where it is damaged, or is not what was written (older lines have no digest)."""
+    """Return the edit of a line; None where it is damaged or is not what was written."""
     try:
         values = json.loads(line)
-        if (digest := values.pop(DIGEST, None)) is not None and digest != _digest(values):
-            return None
-        if values["op"] not in OPS or not isinstance(values["args"], dict):
+        if values.pop(DIGEST) != _digest(values) or values["op"] not in OPS or not isinstance(values["args"], dict):
             return None
         before = patch_from_json(values["before"])
         return Edit(str(values["t"]), str(values["user"]), values["op"], values["args"], before)

@@ -1,4 +1,4 @@
-"""What an edit does to the sorting of a run: pure values and functions, no files.
+"""The effect of an edit on the sorting of a run: pure values and functions, no files.
 
 Every edit is a patch: it gives some images and some categories a new value. What they had before is kept with the edit,
 so the inverse of any edit is a patch too, and undo is exact by construction.
@@ -24,7 +24,7 @@ NOT_IN_BATCH = ("batch", "undo", "redo")
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """New values of some images and categories; None for a category that is not there (before a split made it)."""
+    """New values of some images and categories; None for a category that does not exist (before a split made it)."""
 
     images: Mapping[str, Placed]
     categories: Mapping[str, Category | None]
@@ -45,7 +45,7 @@ def make_edit(state: State, op: Op, args: Mapping[str, Any], *, t: str, user: st
     """Return the edit that does `op` to a state, with the values it will change.
 
     Raises:
-        UserError: the edit cannot be done: no such image or category, a name that is taken, nothing would change.
+        UserError: the edit is impossible: no such image or category, a taken name, or nothing to change.
     """
     patch = _PATCHES[op](state, args, t)
     if patch == (before := _values_before(state, patch)):
@@ -68,7 +68,7 @@ def replay(state: State, edits: Iterable[Edit]) -> State:
 
 
 def names_given(args: Mapping[str, Any]) -> Iterator[str]:
-    """Give the names that the arguments of an edit gave to categories, those inside a batch included."""
+    """Yield the names that the arguments of an edit gave to categories, including those inside a batch."""
     if "name" in args:
         yield str(args["name"])
     for one in args.get("edits", ()):
@@ -126,13 +126,13 @@ def _rename(state: State, args: Mapping[str, Any], t: str) -> Patch:
     id_, name = args["category"], str(args["name"]).strip()
     category = live_category(state, id_)
     if not name:
-        raise UserError(f"rename: give '{id_}' a name that is not empty.")
+        raise UserError(f"rename: the name for '{id_}' is empty. Give a name.")
     if category.name == name:
-        raise UserError(f"rename: '{id_}' is called '{name}' already.")
+        raise UserError(f"rename: '{id_}' already has the name '{name}'.")
     for other, live in state.live.items():
         if other != id_ and name in (other, live.name):
             whose = f"the name of {other}" if name == live.name else f"the id of '{live.name}'"
-            way_out = f'If they are one category: merge(["{id_}", "{other}"]). If not, choose another name'
+            way_out = f'If they are the same category: merge(["{id_}", "{other}"]). If not, choose another name'
             raise UserError(f"rename: '{name}' is {whose}. {way_out}.")
     return Patch({}, {id_: replace(category, name=name, action="rename", at=t)})
 
@@ -141,7 +141,7 @@ def _merge(state: State, args: Mapping[str, Any], t: str) -> Patch:
     target, sources = args["into"], [id_ for id_ in args["categories"] if id_ != args["into"]]
     merged = {id_: live_category(state, id_) for id_ in [target, *sources]}
     if not sources:
-        raise UserError(f"merge: '{target}' alone cannot be merged; give at least two categories.")
+        raise UserError(f"merge: '{target}' is only one category; give at least two.")
     is_approved = all(category.is_approved for category in merged.values())
     changed: dict[str, Category | None] = {id_: replace(merged[id_], into=(target,)) for id_ in sources}
     changed[target] = replace(merged[target], is_approved=is_approved, action="merge", at=t)
@@ -202,7 +202,7 @@ def _set_approved(state: State, args: Mapping[str, Any], t: str, *, is_approved:
     id_ = args["category"]
     category = live_category(state, id_)
     if category.is_approved == is_approved:
-        raise UserError(f"'{id_}' is {'approved already' if is_approved else 'not approved'}.")
+        raise UserError(f"'{id_}' is {'already approved' if is_approved else 'not approved'}.")
     action = "approve" if is_approved else "unapprove"
     return Patch({}, {id_: replace(category, is_approved=is_approved, action=action, at=t)})
 
@@ -211,7 +211,7 @@ def _apart(state: State, args: Mapping[str, Any], t: str) -> Patch:
     ids = list(dict.fromkeys(args["categories"]))
     found = {id_: live_category(state, id_) for id_ in ids}
     if len(ids) != 2:
-        raise UserError("apart: give two categories.")
+        raise UserError("apart: give two different categories.")
     first, second = ids
     told = {first: second, second: first}
     return Patch(
@@ -224,7 +224,7 @@ def _apart(state: State, args: Mapping[str, Any], t: str) -> Patch:
 
 
 def _batch(state: State, args: Mapping[str, Any], t: str) -> Patch:
-    """Do several edits one after the other; all of them are one patch, so all are undone at once."""
+    """Apply several edits in order as one patch, so one undo takes them all back."""
     after = State(images := dict(state.images), categories := dict(state.categories))
     changed_images: dict[str, Placed] = {}
     changed_categories: dict[str, Category | None] = {}
@@ -255,7 +255,7 @@ def _check_fresh(state: State, ids: Iterable[str]) -> None:
     names = {category.name for category in state.categories.values()}
     for id_ in ids:
         if id_ in state.categories or id_ in names:
-            raise UserError(f"'{id_}' is or was a category; a new one needs an id that was never used.")
+            raise UserError(f"'{id_}' is or was a category; give the new one an unused id.")
 
 
 _PATCHES = {

@@ -1,4 +1,4 @@
-"""Which image a file name means."""
+"""Find images by file name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 import pandas as pd
 
 from nngcd.core.errors import UserError, did_you_mean
-from nngcd.datasets.findings import quoted
+from nngcd.core.words import quoted
 
 
 class ImageNames:
@@ -39,4 +39,4 @@ class ImageNames:
             raise UserError(f"no image '{name}' in this run.{did_you_mean(name, self._found)}")
         # File names that are all the same do not tell the images apart; their ids do.
         which = [id_ if file_name == name else file_name for id_, file_name in found]
-        raise UserError(f"'{name}' may be any of {len(found):,} images: {quoted(which)}. Give one of these.")
+        raise UserError(f"'{name}' matches {len(found):,} images: {quoted(which)}. Give one of these.")

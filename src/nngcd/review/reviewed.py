@@ -1,4 +1,4 @@
-"""The results of a run with a person's edits applied: what exports write, and what a run from a review learns from."""
+"""The results of a run with a person's edits applied, for exports and for runs from a review."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from nngcd.core import digests
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_problems
-from nngcd.datasets.decisions import REJECTED
+from nngcd.data.decisions import REJECTED
 from nngcd.review.session import Review
 from nngcd.review.state import Category, Placed, State
 
 _BEHIND = ("possible_label_error", "split", "group")
-"""Columns that stand after those of the review."""
+"""Columns after those of the review."""
 _OWN_ACTIONS = ("move", "reject")
-"""What is done to an image itself, not to its category."""
+"""Actions on an image itself, not on its category."""
 _EMPTY_FOLDER = "D29"
 
 
@@ -119,8 +118,7 @@ def _with_edits(results: pd.DataFrame, state: State) -> pd.DataFrame:
         review_action=pd.Series([action for action, _ in last], dtype="object"),
         reviewed_at=pd.Series([at for _, at in last], dtype="object"),
     )
-    behind = [name for name in _BEHIND if name in table.columns]
-    return table[[*(name for name in table.columns if name not in behind), *behind]]
+    return table[[*(name for name in table.columns if name not in _BEHIND), *_BEHIND]]
 
 
 def _last_action(placed: Placed, category: Category | None) -> tuple[str | None, str | None]:
@@ -140,7 +138,7 @@ def _reordered(results: pd.DataFrame, placed: list[Placed]) -> pd.DataFrame:
     is_moved = pd.Series([p.action in _OWN_ACTIONS for p in placed], index=table.index, dtype=bool) & (category != to)
     before = table.loc[is_moved, "confidence"].copy()
     table.loc[is_moved, "confidence"] = np.nan
-    for name in [name for name in table.columns if name.startswith("alt_") and f"{name}_p" in table.columns]:
+    for name in [name for name in table.columns if name.startswith("alt_") and not name.endswith("_p")]:
         # A column without a single value has another type.
         table[name], table[f"{name}_p"] = table[name].astype("object"), table[f"{name}_p"].astype("float64")
         is_here = is_moved & (table[name] == to)
@@ -152,7 +150,7 @@ def _reordered(results: pd.DataFrame, placed: list[Placed]) -> pd.DataFrame:
 
 def _unused_files(run: RunFolder, used: set[str]) -> pd.DataFrame:
     """Return a row with the status `unreadable` (or `excluded`) for each file that the run could not use."""
-    problems = pd.DataFrame() if digests.was_never_written(run.problems) else read_problems(run)
+    problems = read_problems(run)
     if "code" not in problems.columns:
         return pd.DataFrame()
     problems = problems[~problems["file_name"].isin(used) & (problems["code"] != _EMPTY_FOLDER)]

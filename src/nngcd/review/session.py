@@ -16,13 +16,13 @@ from nngcd.core.errors import DataError, UserError
 from nngcd.core.reading import damaged_file
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_categories, read_config, read_features, read_results
-from nngcd.results import new_prefix
+from nngcd.results.suspicions import alike_pairs, hidden_groups
+from nngcd.results.tables import new_prefix
 from nngcd.review.edit_log import EditLog
 from nngcd.review.edits import NOT_IN_BATCH, Edit, Op, inverse, make_edit, names_given, replay
 from nngcd.review.image_names import ImageNames
 from nngcd.review.splitting import propose_parts
 from nngcd.review.state import Category, Placed, State, category_id, check_state, live_category
-from nngcd.suspicions import alike_pairs, hidden_groups
 
 
 def first_state(results: pd.DataFrame, categories: Sequence[str], n_known: int) -> State:
@@ -41,7 +41,7 @@ def first_state(results: pd.DataFrame, categories: Sequence[str], n_known: int) 
 
 def round_of(run: RunFolder) -> int:
     """Return in which round a run was made: 1, and one more than that of the run whose review it learned from."""
-    found = read_config(run).get("reading", {}).get("round", 1)  # runs of older versions do not say it
+    found = read_config(run)["reading"].get("round")
     if type(found) is not int or found < 1:
         raise damaged_file(run.config, f"reading.round is {found!r}")
     return found
@@ -78,16 +78,20 @@ class Review:
             self.state = replay(self.first, self.log.edits)
             check_state(self.state, self.first)
         except (UserError, LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
-            raise DataError(f"R03: {run.edits} does not belong to the results beside it ({error}).") from error
+            raise DataError(
+                f"R03: {run.edits} does not match the results of its run ({error}). Restore the file from a backup."
+            ) from error
 
     def rename(self, category: str, name: str) -> None:
         """Give a category, told by its id or by the name it has now, a name; its id stays."""
+        if not isinstance(name, str):
+            raise UserError(f"rename: the name for '{category}' must be text, not {name!r}.")
         self._do("rename", {"category": self._category(category), "name": name})
 
     def merge(self, categories: Sequence[str], into: str | None = None) -> str:
         """Make one category of several; return the one that stays (known before named before the first given)."""
-        given = categories if into is None else [into, *categories]
-        ids = list(dict.fromkeys(self._category(category) for category in given))
+        given = self._categories(categories)
+        ids = list(dict.fromkeys(given if into is None else [self._category(into), *given]))
         found = {id_: live_category(self.state, id_) for id_ in ids}
         if not ids:
             raise UserError("merge: give at least two categories.")
@@ -96,7 +100,7 @@ class Review:
         return target
 
     def split(self, category: str, parts: int | Sequence[Sequence[str]] = 2) -> list[str]:
-        """Cut a category into parts and return their ids.
+        """Split a category into parts and return their ids.
 
         Of a known category the part with the most labelled images keeps id and name, and the others get ids of their
         own; a new category is retired, and all its parts get ids of their own.
@@ -195,7 +199,7 @@ class Review:
 
     def tell_apart(self, categories: Sequence[str]) -> None:
         """Say that two categories are not the same; `propose_merges` does not name them again."""
-        self._do("apart", {"categories": [self._category(category) for category in categories]})
+        self._do("apart", {"categories": self._categories(categories)})
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -223,7 +227,7 @@ class Review:
         edit = make_edit(self.state, op, args, t=now(), user=self.user)
         if self._batch is not None:
             if op in NOT_IN_BATCH:
-                raise UserError(f"{op}: not possible inside a batch.")
+                raise UserError(f"{op}: not possible inside a batch; end the batch first.")
             self._batch.append(edit)
             self.state = replay(self.state, [edit])
             return
@@ -244,8 +248,8 @@ class Review:
             self._redoable.clear()
 
     def _ids(self, images: Iterable[str]) -> list[str]:
-        if isinstance(images, str):
-            raise UserError(f"give a list of images, not the text '{images}'.")
+        if isinstance(images, str) or not isinstance(images, Iterable):
+            raise UserError(f"give a list of images, not {images!r}.")
         return [image if image in self.state.images else self._image_names.id_of(str(image)) for image in images]
 
     @cached_property
@@ -267,7 +271,14 @@ class Review:
         live_category(self.state, id_)
         return id_
 
+    def _categories(self, ids_or_names: Sequence[str]) -> list[str]:
+        if isinstance(ids_or_names, str) or not isinstance(ids_or_names, Iterable):
+            raise UserError(f"give a list of categories, not {ids_or_names!r}.")
+        return [self._category(one) for one in ids_or_names]
+
     def _category(self, id_or_name: str) -> str:
+        if not isinstance(id_or_name, str):
+            raise UserError(f"give a category by its id or name, not {id_or_name!r}.")
         return category_id(self.state, id_or_name)
 
     def _fresh_ids(self, n: int) -> list[str]:

@@ -21,10 +21,12 @@ def propose_parts(features_nd: Tensor, n_parts: int = 2) -> list[list[int]]:
         UserError: there are too few different images.
     """
     if n_parts < 2:
-        raise UserError(f"split: parts = {n_parts}; a category is split into at least 2.")
+        raise UserError(f"split: parts = {n_parts}; must be at least 2.")
     unit_nd = F.normalize(features_nd.float(), dim=-1)
     if len(np.unique(unit_nd.numpy(), axis=0)) < n_parts:
-        raise UserError(f"split: {len(features_nd)} images, too few different ones for {n_parts} parts.")
+        raise UserError(
+            f"split: {len(features_nd)} images, too few different ones for {n_parts} parts. Use fewer parts."
+        )
     part_n = KMeans(n_parts, n_init=10, random_state=0).fit(unit_nd).labels_.cpu().numpy()
     parts = [np.flatnonzero(part_n == part).tolist() for part in range(n_parts)]
     # Of parts of one size the one with the first image comes first, so the order depends on nothing else.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nngcd.core.errors import UserError, did_you_mean
-from nngcd.datasets.findings import quoted
+from nngcd.core.words import quoted
 
 Kind = Literal["known", "new"]
 
@@ -93,15 +93,15 @@ class State:
 def check_state(state: State, first: State) -> None:
     """Raise `UserError` for what no edits can make of a first state: only a damaged or foreign log leads there."""
     if state.images.keys() != first.images.keys():
-        raise UserError("it speaks of images that are not there")
+        raise UserError("it names images that the run does not have")
     if not all(isinstance(id_, str) and isinstance(found.name, str) for id_, found in state.categories.items()):
-        raise UserError("it has a category whose name is no text")
+        raise UserError("it has a category whose name is not text")
     live = state.live
     if lost := {placed.category for placed in state.images.values()} - {None, *live}:
-        raise UserError(f"it puts images into '{min(map(str, lost))}', which is no category")
+        raise UserError(f"it puts images into '{min(map(str, lost))}', which is not a category")
     for category in state.categories.values():
         if others := {*category.into, *category.parts} - state.categories.keys():
-            raise UserError(f"it made '{min(others)}', which is no category")
+            raise UserError(f"it created '{min(others)}', which is not a category")
     _check_merges(state)
 
 

@@ -186,6 +186,6 @@ def _mapped_file(path: Path) -> Tensor:
     except (OSError, RuntimeError) as error:
         if path.is_file():
             raise
-        again = "Repeat the command, or continue a run with `nngcd fit --resume`: it is computed again."
-        raise ResourceError(f"R05: {path} is gone: the cache was deleted while it was needed. {again}") from error
+        again = "Repeat the command, or continue a run with `nngcd fit --resume`, to compute it again."
+        raise ResourceError(f"R05: {path} was deleted while the cache was in use. {again}") from error
     return raw[start:].view(torch.float16).view(shape)

@@ -11,10 +11,10 @@ import torch
 
 from nngcd.backbones.backbone import Backbone
 from nngcd.core.errors import ResourceError
-from nngcd.datasets.split import Images, Split
+from nngcd.data.split import Images, Split
 from nngcd.training.bank_files import ViewKeys
 from nngcd.training.extraction import run_trunk
-from nngcd.views import Augmentation
+from nngcd.views.preprocessing import Augmentation
 
 CODE_VERSION = 4
 """Raised when views or trunks are computed differently, so that older files are not used."""
@@ -68,7 +68,7 @@ class BankPlan:
         fewer = "fewer views (--views-per-image 2)"
         if not self.n_random:
             fewer = "one size and two random views (--set 'views.sizes=[1]' --views-per-image 2), effort quick"
-        return f"Use {fewer}, fresh ones (--views-per-image online)"
+        return f"Use {fewer} or fresh ones (--views-per-image online)"
 
     @property
     def shard_size(self) -> int:

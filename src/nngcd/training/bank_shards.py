@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from nngcd.core.atomic import atomic, mapped_array, writing
 from nngcd.core.errors import DataError
 from nngcd.core.progress import Progress
-from nngcd.loading import ViewDataset, view_loader
 from nngcd.training.bank_files import Keys, ViewKeys, keys_file, seal, view_file, write_keys
 from nngcd.training.bank_plan import VIEW_SEED, BankPlan
 from nngcd.training.extraction import IMAGES_PER_READ, run_trunk
+from nngcd.views.loading import ViewDataset, view_loader
 
 SECONDS_PER_PART = 5.0
 """How much work is lost at most, and a few images more."""

@@ -106,7 +106,9 @@ def _home(plan: BankPlan, cache: Path | None) -> tuple[Path, bool]:
             reason = f"cannot write {folder}: {error.strerror}"
             warn(f"features are not kept for later runs: {reason} (--cache)")
     if processes.count() > 1:
-        raise ResourceError("several processes need a cache folder that all can write: name one with --cache.")
+        raise ResourceError(
+            "several processes need a cache folder that all of them can write to. Give one with --cache."
+        )
     return Path(tempfile.mkdtemp(prefix="nngcd-bank-")), False
 
 

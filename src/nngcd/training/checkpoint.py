@@ -14,14 +14,14 @@ from nngcd.training.learner import Learner
 
 MODEL, MOMENTUM, REMEMBERED = "model.", "momentum.", "remembered."
 EPOCHS_DONE = "epochs_done"
-START_AGAIN = "Restore it from a copy, or delete it: training then starts again"
+START_AGAIN = "Restore it from a backup, or delete it to restart training"
 
 
 def save_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimizer, n_epochs_done: int) -> None:
     """Write model, optimiser momentum, what the method remembers of the images and the number of finished epochs.
 
     No random state is needed: generators are derived from seed, purpose and epoch (core.seeds). The scale of the loss
-    in fp16 is not kept: a resumed run begins with a new one (docs/speed.md).
+    in fp16 is not kept: a resumed run begins with a new one (docs/guides/speed.md).
     """
     tensors = {MODEL + name: tensor for name, tensor in learner.state_dict().items()}
     tensors |= {MOMENTUM + name: buffer for name, buffer in _momentum(learner, optimiser).items()}
@@ -59,7 +59,7 @@ def load_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimiz
             device = getattr(method, name).device
             setattr(method, name, tensors[REMEMBERED + name].to(device))
     except (KeyError, RuntimeError) as error:
-        reason = f"it does not fit this run: {' '.join(str(error).split())[:200]}"
+        reason = f"it does not match this run: {' '.join(str(error).split())[:200]}"
         raise damaged_file(path, reason, START_AGAIN) from error
     return n_done
 
@@ -71,7 +71,7 @@ def _check_places(path: Path, tensors: Mapping[str, Tensor], own: Mapping[str, T
     for name in tensors.keys() - fixed:
         tensor = tensors[name]
         if tensor.numel() and not tensor.is_floating_point() and not (-1 <= tensor.min() and tensor.max() < longest):
-            raise damaged_file(path, f"{name} has places that are not there", START_AGAIN)
+            raise damaged_file(path, f"{name} has indices out of range", START_AGAIN)
 
 
 def _epochs_of(path: Path, strings: Mapping[str, str], n_epochs: int) -> int:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from nngcd.backbones.backbone import CPU_BATCH, Backbone, small_batches
 from nngcd.core.progress import Progress
-from nngcd.datasets.split import Images
-from nngcd.loading import ViewDataset, view_loader
+from nngcd.data.split import Images
+from nngcd.views.loading import ViewDataset, view_loader
 
 ACCELERATOR_BATCH = 256
 IMAGES_PER_READ = 16

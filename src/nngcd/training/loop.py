@@ -14,16 +14,16 @@ import torch
 from torch import Tensor
 
 from nngcd.core import processes
-from nngcd.core.errors import ConfigError, ResourceError, TrainingError
+from nngcd.core.errors import ResourceError, TrainingError
 from nngcd.core.memory import is_out_of_memory
 from nngcd.core.progress import Progress
-from nngcd.core.ranges import MOST
+from nngcd.core.ranges import AtLeastOne, Checked, NotNegative, Positive, Share, ShareBelowOne
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.schedules import cosine_learning_rate
 from nngcd.methods.contract import Moment, Overview
 from nngcd.training.checkpoint import load_checkpoint, save_checkpoint
 from nngcd.training.learner import Learner
-from nngcd.training.sources import Source
+from nngcd.training.sources import BatchSource
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -32,54 +32,39 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Config:
-    """How to train; the same for all methods unless a recipe says otherwise."""
+class TrainingSettings(Checked):
+    """Settings of training; the same for all methods unless a recipe changes them."""
 
-    epochs: int = 200
-    """Passes over the data; each draws as many images as there are, labelled and unlabelled in equal parts."""
-    resting_share: float = 0.0
+    group = "training."
+    epochs: AtLeastOne = 200
+    """Number of epochs; each draws as many images as the data have, half labelled and half unlabelled."""
+    resting_share: ShareBelowOne = 0.0
     """Share of the epochs, at the start, in which the backbone's block rests: only what follows it learns, on features
     that are computed once. Heads that know nothing yet would lead the block astray."""
-    batch_size: int = 128
+    batch_size: AtLeastOne = 128
     """Images per step; each comes in two views."""
-    learning_rate: float = 0.1
+    learning_rate: Positive = 0.1
     """Start of the cosine schedule."""
-    tail_learning_rate: float | None = None
-    """Learning rate of the backbone's tail as a fraction of the heads'; when absent, the backbone's own (CNNs: 0.1,
-    before whitened features 0.003)."""
-    final_learning_rate: float = 1e-3
+    tail_learning_rate: NotNegative | None = None
+    """Learning rate of the backbone's tail, as a fraction of the heads' rate; when absent, the backbone's default (0.1
+    for CNNs, or 0.003 with whitened features)."""
+    final_learning_rate: Share = 1e-3
     """End of the schedule, as a fraction of its start."""
-    tail_final_learning_rate: float | None = None
+    tail_final_learning_rate: Share | None = None
     """The same for the backbone's tail, as a fraction of its own start; when absent, that of the heads."""
-    momentum: float = 0.9
+    momentum: ShareBelowOne = 0.9
     """Momentum of SGD."""
-    weight_decay: float = 5e-5
-    """Weight decay of what `decay` names."""
+    weight_decay: NotNegative = 5e-5
+    """Weight decay of the parameters that `decay` names."""
     decay: Literal["matrices", "all"] = "matrices"
-    """What decays: matrices only (SimGCD, NN-GCD), or also biases and norm gains (GCD and what is built on it)."""
+    """Parameters that decay: matrices only (SimGCD, NN-GCD), or also biases and norm gains (GCD and its successors)."""
     drop_last: bool = True
-    """Whether an epoch ends before a last batch that would be smaller."""
-    pieces: int = 1
-    """In how many pieces the tail takes a batch, to save memory; the loss stays that of the whole batch. One process
-    doubles it by itself when memory runs out."""
+    """Whether to drop a smaller last batch of an epoch."""
+    pieces: AtLeastOne = 1
+    """Number of pieces in which the tail processes a batch, to save memory; the loss stays that of the whole batch. A
+    single process doubles it automatically when memory runs out."""
     compile: bool = False
-    """Whether torch compiles the tail: minutes at the start, then faster steps on some GPUs."""
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "pieces"):
-            self._check(name, 1 <= getattr(self, name) <= MOST, f"must be at least 1 and at most {MOST:,}")
-        for name in ("tail_learning_rate", "weight_decay"):
-            self._check(name, 0 <= (getattr(self, name) or 0) < math.inf, "must be finite and not negative")
-        is_positive = math.isfinite(self.learning_rate) and self.learning_rate > 0
-        self._check("learning_rate", is_positive, "must be positive")
-        self._check("final_learning_rate", 0 <= self.final_learning_rate <= 1, "must be in [0, 1]")
-        self._check("tail_final_learning_rate", 0 <= (self.tail_final_learning_rate or 0) <= 1, "must be in [0, 1]")
-        self._check("momentum", 0 <= self.momentum < 1, "must be in [0, 1)")
-        self._check("resting_share", 0 <= self.resting_share < 1, "must be in [0, 1)")
-
-    def _check(self, name: str, is_possible: bool, reason: str) -> None:
-        if not is_possible:
-            raise ConfigError(f"training.{name}", getattr(self, name), reason)
+    """Whether torch compiles the tail: takes minutes at the start, but gives faster steps on some GPUs."""
 
     @property
     def resting_epochs(self) -> int:
@@ -90,8 +75,8 @@ class Config:
 
 def train(  # noqa: PLR0913 (who learns, from what, how, seen by whom)
     learner: Learner,
-    source: Source,
-    config: Config,
+    source: BatchSource,
+    config: TrainingSettings,
     *,
     overview: Callable[[int], Overview],
     fabric: Fabric,
@@ -104,7 +89,7 @@ def train(  # noqa: PLR0913 (who learns, from what, how, seen by whom)
     method wants it. Of several processes the first one writes.
 
     Raises:
-        TrainingError: the loss is no longer finite; the checkpoint of the last whole epoch stays.
+        TrainingError: the loss is no longer finite; the checkpoint of the last complete epoch is kept.
     """
     groups = _groups(learner, config)
     optimiser = _optimiser(groups, config)
@@ -137,7 +122,7 @@ def train(  # noqa: PLR0913 (who learns, from what, how, seen by whom)
     progress.finish()
 
 
-def _begin_bar(progress: Progress, epoch: int, learner: Learner, config: Config) -> None:
+def _begin_bar(progress: Progress, epoch: int, learner: Learner, config: TrainingSettings) -> None:
     """Begin the bar that an epoch belongs to: epochs in which the block rests tell nothing of how long others take."""
     resting = learner.resting_epochs
     if epoch < resting:
@@ -149,7 +134,7 @@ def _begin_bar(progress: Progress, epoch: int, learner: Learner, config: Config)
 
 
 def _train_epoch(
-    module: Any, optimiser: Any, source: Source, epoch: int, n_epochs: int, fabric: Fabric  # noqa: ANN401 (Fabric's wrappers)
+    module: Any, optimiser: Any, source: BatchSource, epoch: int, n_epochs: int, fabric: Fabric  # noqa: ANN401 (Fabric's wrappers)
 ) -> dict[str, float]:  # fmt: skip
     """Train one epoch and return the mean of each loss term."""
     sums: dict[str, float] = defaultdict(float)
@@ -204,11 +189,11 @@ def _stop_unless_finite(values: dict[str, float], moment: Moment) -> None:
     bad = ", ".join(f"{name} = {value}" for name, value in values.items() if not math.isfinite(value))
     raise TrainingError(
         f"T05: the loss is no longer finite in epoch {moment.epoch + 1} ({bad}). The state before that epoch is kept. "
-        "Try a smaller step, for example --set training.learning_rate=0.03."
+        "Try a smaller learning rate, for example --set training.learning_rate=0.03."
     )
 
 
-class _Group(NamedTuple):
+class _ParameterGroup(NamedTuple):
     """Parameters that the optimiser treats alike."""
 
     parameters: list[torch.nn.Parameter]
@@ -224,7 +209,7 @@ class _Group(NamedTuple):
         return cosine_learning_rate(epoch, n_epochs, start, self.end) * self.rate
 
 
-def _groups(learner: Learner, config: Config) -> list[_Group]:
+def _groups(learner: Learner, config: TrainingSettings) -> list[_ParameterGroup]:
     """Return tail and heads, each with its own learning rate, as matrices and as vectors, which may not decay."""
     groups = []
     vector_decay = config.weight_decay if config.decay == "all" else 0.0
@@ -235,11 +220,11 @@ def _groups(learner: Learner, config: Config) -> list[_Group]:
         matrices, vectors = [p for p in trained if p.ndim >= 2], [p for p in trained if p.ndim < 2]
         decays = (0.0, 0.0) if part.is_paced else (config.weight_decay, vector_decay)
         for parameters, decay in zip((matrices, vectors), decays, strict=True):
-            groups.append(_Group(parameters, decay, part.rate, end, part.is_paced))
+            groups.append(_ParameterGroup(parameters, decay, part.rate, end, part.is_paced))
     return [group for group in groups if group.parameters]
 
 
-def _optimiser(groups: list[_Group], config: Config) -> torch.optim.SGD:
+def _optimiser(groups: list[_ParameterGroup], config: TrainingSettings) -> torch.optim.SGD:
     trained = [
         {"params": group.parameters, "weight_decay": group.weight_decay}
         | ({"paced_from": group.rate * config.learning_rate} if group.is_paced else {})

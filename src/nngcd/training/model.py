@@ -133,7 +133,7 @@ class Model:
         if n_bad := int((~scores_nk.isfinite().all(-1)).sum()):
             raise DataError(
                 f"S05: the scores of {n_bad:,} of {len(scores_nk):,} images are not finite, so nothing is written. "
-                "The model is damaged, or the features are far larger than those it was made from."
+                "The model is damaged, or the features are far larger than those it was trained on."
             )
         return scores_nk
 
@@ -153,25 +153,23 @@ class Model:
         Raises:
             DataError: the folder holds no model, a damaged one, or one of a newer format.
         """
-        facts = read_json(folder / "config.json", model_schemas.Blueprint)
+        facts = read_json(folder / "config.json", model_schemas.StoredBlueprint)
         if (version := facts.pop("format")) > FORMAT:
             raise DataError(f"{folder} was written by a newer nngcd (format {version}): pip install -U nngcd.")
         state, _ = read_tensors(folder / "model.safetensors")
         categories, n_known = read_categories(folder)
         try:
-            settings = find_component("nngcd.methods", facts["method"], "Method").Config
-            loss, sizes = config.of_today(settings, facts["loss"]), tuple(facts.get("sizes", (1.0,)))
-            blueprint = Blueprint(**facts | {"loss": loss, "sizes": sizes})
+            blueprint = Blueprint(**facts | {"sizes": tuple(facts["sizes"])})
             if (len(categories), n_known) != (blueprint.n_clusters, blueprint.n_old):
                 counts = f"{n_known} known of {len(categories)}; {blueprint.n_old} of {blueprint.n_clusters}"
-                raise DataError(f"its categories.json has another number of categories: {counts}")
+                raise DataError(f"its categories.json has a different number of categories: {counts}")
             return cls._built(blueprint, state), categories
         except ResourceError:
             raise
         except Exception as error:  # a stranger's file may name anything
             reason = " ".join(str(error).split())[:300]
             raise DataError(
-                f"R03: the model in {folder} does not fit its config.json ({reason}). Fit again."
+                f"R03: the model in {folder} does not match its config.json ({reason}). Run `nngcd fit` again."
             ) from error
 
     @classmethod
@@ -185,7 +183,7 @@ class Model:
             own = {key.removeprefix(f"{name}."): t for key, t in state.items() if key.startswith(f"{name}.")}
             if wrong := mismatches(part.state_dict(), own):
                 count = f"{len(wrong):,} tensors of its {name} differ"
-                raise DataError(f"{count} ({'; '.join(wrong[:3])}). Is it of another nngcd?")
+                raise DataError(f"{count} ({'; '.join(wrong[:3])}). Use the nngcd version that made it.")
             part.load_state_dict(own)
         return model
 
@@ -241,7 +239,9 @@ def build_backbone(
         backbone.tail.load_state_dict(start.tail.state_dict())
     if module.Method.cuts_network:
         if blueprint.n_features is not None:
-            raise UserError(f"{blueprint.method} learns inside the network and needs images; these data are features.")
+            raise UserError(
+                f"{blueprint.method} trains inside the network and needs images, but these data are features."
+            )
         loss = config.build(module.Config, blueprint.loss)
         backbone = module.Method.own_cut(backbone, loss, torch_generator(seed, "own cut"))
     return whitened(backbone, blueprint.whitened_features) if blueprint.whitened_features else backbone

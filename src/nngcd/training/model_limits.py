@@ -18,7 +18,7 @@ SLACK = 2**26
 def check_outputs(n_clusters: int, state: Mapping[str, Tensor]) -> None:
     """Raise `DataError` unless some tensor of the method has one row per cluster, as every method's has."""
     if not any(n_clusters in tensor.shape for name, tensor in state.items() if name.startswith("method.")):
-        raise DataError(f"n_clusters = {n_clusters:,}, and no tensor of the method has so many rows")
+        raise DataError(f"n_clusters = {n_clusters:,}, but no tensor of the method has that many rows")
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def no_larger_than(state: Mapping[str, Tensor]) -> Iterator[None]:
         nonlocal n_built
         n_built += 0 if tensor is None else tensor.numel()
         if n_built > n_allowed:
-            raise DataError("it names a network far larger than the weights beside it")
+            raise DataError("it names a network far larger than its weights")
 
     hooks = [on_parameter(count), on_buffer(count)]
     try:

@@ -17,13 +17,13 @@ from nngcd.core import processes
 from nngcd.core.progress import Progress
 from nngcd.training.bank import Bank, MemoryBank, mapped_views
 from nngcd.training.extraction import run_tail
-from nngcd.training.sources import Source, Views
+from nngcd.training.sources import BatchSource, HiddenBatch
 
 
 class RestingFirst:
     """Gives the batches of one source in the first epochs, and those of another afterwards."""
 
-    def __init__(self, rested: Source, source: Source, resting_epochs: int) -> None:
+    def __init__(self, rested: BatchSource, source: BatchSource, resting_epochs: int) -> None:
         self.rested, self.source, self.resting_epochs = rested, source, resting_epochs
 
     @property
@@ -31,7 +31,7 @@ class RestingFirst:
         """Batches per epoch."""
         return self.source.n_batches
 
-    def batches(self, epoch: int) -> Iterator[Views]:
+    def batches(self, epoch: int) -> Iterator[HiddenBatch]:
         """Yield the batches, of features while the block rests."""
         return (self.rested if epoch < self.resting_epochs else self.source).batches(epoch)
 

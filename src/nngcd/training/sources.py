@@ -11,18 +11,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from nngcd import views
 from nngcd.backbones.backbone import Backbone
 from nngcd.core import processes
 from nngcd.core.seeds import torch_generator
-from nngcd.datasets.split import Images
-from nngcd.loading import ViewDataset, balanced_batches, view_loader
+from nngcd.data.split import Images
 from nngcd.training.bank import Bank
 from nngcd.training.extraction import run_trunk
 from nngcd.training.prefetch import pinned, prefetched
+from nngcd.views import preprocessing as views
+from nngcd.views.loading import ViewDataset, balanced_batches, view_loader
 
 
-class Views(NamedTuple):
+class HiddenBatch(NamedTuple):
     """A batch on its way to the tail; of several processes each has its share of it."""
 
     hidden_vb: Tensor
@@ -33,7 +33,7 @@ class Views(NamedTuple):
     """Images in the batch of all processes."""
 
 
-class Source(Protocol):
+class BatchSource(Protocol):
     """Gives each epoch's batches; the same seed and epoch give the same batches, whatever came before."""
 
     @property
@@ -41,7 +41,7 @@ class Source(Protocol):
         """Batches per epoch."""
         ...
 
-    def batches(self, epoch: int) -> Iterator[Views]:
+    def batches(self, epoch: int) -> Iterator[HiddenBatch]:
         """Yield the batches, two views per image."""
         ...
 
@@ -92,18 +92,18 @@ class BankViews(_Drawn):
         self.bank = bank
         self.recipe = recipe
 
-    def batches(self, epoch: int) -> Iterator[Views]:
+    def batches(self, epoch: int) -> Iterator[HiddenBatch]:
         """Yield the batches, read while the one before is being learnt from."""
         return prefetched(self._read(epoch))
 
-    def _read(self, epoch: int) -> Iterator[Views]:
+    def _read(self, epoch: int) -> Iterator[HiddenBatch]:
         generator = torch_generator(self.seed, "views", epoch)
         for image_b in self._draw(epoch):
             own = processes.share(len(image_b))
             view_vb, own_b = self._draw_views(len(image_b), generator)[:, own], image_b[own]
             hidden_m = self.bank.take(own_b.repeat(len(view_vb)), view_vb.flatten())
             hidden_vb = pinned(torch.unflatten(hidden_m, 0, view_vb.shape))
-            yield Views(hidden_vb, self.labels_n[own_b], own_b, len(image_b))
+            yield HiddenBatch(hidden_vb, self.labels_n[own_b], own_b, len(image_b))
 
     def _draw_views(self, n_images: int, generator: torch.Generator) -> Tensor:
         """Return (2, B) view numbers: two different random views, or a random one and the centre."""
@@ -131,7 +131,7 @@ class OnlineViews(_Drawn):
         images: Images,
         labels: NDArray[np.int64],
         backbone: Backbone,
-        chosen: views.Config,
+        chosen: views.ViewSettings,
         *,
         batch_size: int,
         seed: int,
@@ -143,7 +143,7 @@ class OnlineViews(_Drawn):
         self.images, self.backbone, self.chosen = images, backbone, chosen
         self.may_flip, self.n_workers = may_flip, n_workers
 
-    def batches(self, epoch: int) -> Iterator[Views]:
+    def batches(self, epoch: int) -> Iterator[HiddenBatch]:
         """Yield the batches."""
         n_random = 2 if self.chosen.recipe == "two-random" else 1
         dataset = ViewDataset(
@@ -166,4 +166,4 @@ class OnlineViews(_Drawn):
         ):
             # Item 0 is the centre view: left out when there are two random ones, else the second.
             hidden_vb = run_trunk(self.backbone, views_bv.flip(1)[:, :2].transpose(0, 1))
-            yield Views(hidden_vb, self.labels_n[image_b[part]], image_b[part], len(image_b))
+            yield HiddenBatch(hidden_vb, self.labels_n[image_b[part]], image_b[part], len(image_b))

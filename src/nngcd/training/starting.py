@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nngcd.core.errors import ConfigError, warn
-from nngcd.core.reading import damaged_file
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_split
-from nngcd.datasets.split import UNLABELLED, Split
+from nngcd.data.split import UNLABELLED, Split
 from nngcd.methods.contract import BaseMethod
 from nngcd.training.model import Blueprint, Model
 
@@ -74,14 +73,14 @@ class Start:
                 # There is no flag for the image size of the backbone itself.
                 its, ours = (list(value) if isinstance(value, tuple) else value for value in (its, ours))
                 start = "start" if its is None else f"start with {way.format(its)}, or"
-                self._refuse(f"its {name} is {its}, this run's is {ours}; {start} from another run")
+                self._refuse(f"its {name} is {its}, but this run's is {ours}; {start} from another run")
         if self.class_names != split.class_names:
             others = sorted({*self.class_names} ^ {*split.class_names})
             what = f"for example '{others[0]}'" if others else "they come in another order"
-            self._refuse(f"its known categories are not those of these data: {what}")
+            self._refuse(f"its known categories differ from those of the data: {what}")
         if n_seen := len(self.taught_by & {*split.table["image_id"][split.labels == UNLABELLED]}):
             self._refuse(
-                f"it was taught with {n_seen} labels that this run is to be judged by, or does not have; start with "
+                f"it was trained with {n_seen} labels that this run holds back or does not have; start with "
                 "the same labels and --seed, with --use-all-labels, or from another run"
             )
 
@@ -90,12 +89,12 @@ class Start:
         own, theirs = method.state_dict(), self.model.method.state_dict()
         shared = {name: theirs[name] for name in own if name in theirs and theirs[name].shape == own[name].shape}
         if own and not shared:
-            what = f"{self.path} ({self.model.blueprint.method}) has no head that this method has, too"
-            warn(f"--init-from: {what}; only its features are taken over.")
+            what = f"{self.path} ({self.model.blueprint.method}) has no head in common with this method"
+            warn(f"--init-from: {what}; only its features are used.")
         left = {name.split(".")[0] for name, _ in method.named_parameters() if name in theirs.keys() - shared.keys()}
         if shared and left:
-            what = f"these of {self.path} have another shape and begin anew: {', '.join(sorted(left))}"
-            way = "give this run the loss settings of that one to take over all (loss.n_hidden)"
+            what = f"these of {self.path} have another shape and are not used: {', '.join(sorted(left))}"
+            way = "to use them, give both runs the same loss settings (loss.n_hidden)"
             warn(f"--init-from: {what}; {way}.")
         method.load_state_dict(own | shared)
 
@@ -105,6 +104,4 @@ class Start:
 
 def _taught_by(run: RunFolder) -> frozenset[str]:
     table = read_split(run)
-    if "held_back" not in table.columns:
-        raise damaged_file(run.split, "it lacks the column 'held_back'", "Start from another run")
     return frozenset(table["image_id"][(table["label_given"] != "") & (table["held_back"] != "True")])

@@ -51,7 +51,7 @@ const details = {
     const rows = [["Category", link], ["Status", DATA.status[entry]]];
     if (DATA.given[entry] !== null) rows.push(["Label you gave", DATA.given[entry]]);
     if (DATA.confidence[entry] !== null) rows.push(["Confidence", DATA.confidence[entry].toFixed(2)]);
-    if (DATA.novelty && DATA.novelty[entry] !== null) rows.push(["Novelty", DATA.novelty[entry].toFixed(2)]);
+    if (DATA.novelty[entry] !== null) rows.push(["Novelty", DATA.novelty[entry].toFixed(2)]);
     const others = DATA.others[entry].map(([other, p]) => other + (p === null ? "" : " " + p.toFixed(2)));
     if (others.length) rows.push(["Next best", others.join(", ")]);
     return rows.flatMap(([title, value]) => {

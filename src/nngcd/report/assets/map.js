@@ -161,7 +161,7 @@ const map = {
     if (this.by === "category") groups.sort((a, b) => (DATA.categories[a][1] === "new" ? 0 : 1) - (DATA.categories[b][1] === "new" ? 0 : 1) || counts.get(b) - counts.get(a) || a - b);
     else groups.sort();
     const unsure = DATA.status.includes("unsure") ? ", squares unsure" : "";
-    byId("legend-words").textContent = `Circles are known, diamonds new${unsure}. Choose a line to make it stand out.`;
+    byId("legend-words").textContent = `Circles are known, diamonds new${unsure}. Click an entry to highlight it.`;
     byId("legend").replaceChildren(...groups.map((group) => this.legendLine(group, counts.get(group))));
   },
   legendLine(group, count) {

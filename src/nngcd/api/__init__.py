@@ -1,0 +1,1 @@
+"""The Python front door: `nngcd.run`, `nngcd.Run` and `nngcd.CategoryDiscovery`."""

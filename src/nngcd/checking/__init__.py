@@ -1,0 +1,1 @@
+"""Checks of a user's data before the long work."""

@@ -1,0 +1,1 @@
+"""Estimates of the number of categories."""

@@ -1,0 +1,69 @@
+"""The number of categories of a run: given, published with the data set, or estimated from the features."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nngcd.core.errors import ConfigError, DataError, warn
+from nngcd.core.progress import Counted, Progress
+from nngcd.counting.estimate_k import CountingMethod, KEstimate, estimate_k
+from nngcd.data.findings import all_labelled, no_labels
+from nngcd.data.split import Split
+
+_LOG = logging.getLogger(__name__)
+FEWEST_PER_CATEGORY = 2
+"""With fewer images per category than this on average, K is most likely a mistake."""
+
+
+def given_k(split: Split, k: int | str | None, k_range: tuple[int, int] | None) -> int | None:
+    """Return K, checked against the data, or None when it is to be estimated.
+
+    Args:
+        split: the data.
+        k: what was asked for, as it was typed.
+        k_range: the same as the fewest and the most categories.
+
+    Raises:
+        UserError: there is nothing to sort, or K or its range cannot be.
+    """
+    if split.n_unlabelled == 0:
+        raise DataError(str(all_labelled(len(split))))
+    if split.n_labelled == 0:
+        warn(str(no_labels()))
+    if k is None and split.n_classes is not None:
+        return split.n_classes
+    if k_range is None:
+        return None
+    first, last = k_range
+    if last < split.n_old:
+        reason = f"T01: {split.n_old} categories are labelled, and K counts known and new; it cannot be smaller"
+        raise ConfigError("k", k, reason)
+    if first > len(split):
+        raise ConfigError("k", k, f"T02: there are only {len(split)} images")
+    if len(split) < FEWEST_PER_CATEGORY * first:
+        text = f"T02: --k {k} for {len(split):,} images: {len(split) / first:.1f} images per category."
+        warn(text)
+    return first if first == last else None
+
+
+def estimated_k(
+    features_nd: Tensor,
+    labels: NDArray[np.int64],
+    *,
+    k_range: tuple[int, int] | None,
+    seed: int,
+    method: CountingMethod = "auto",
+    progress: Progress,
+) -> KEstimate:
+    """Return the number of categories as the features of all images and the labels of some tell it."""
+    stage = Counted(progress, "number of categories")
+    found = estimate_k(features_nd, labels, k_range=k_range, method=method, seed=seed, progress=stage)
+    stage.finish(f"{found.k} ({found.low} to {found.high})")
+    _LOG.info(
+        "K is about %d, %d to %d; confidence %s: %s", found.k, found.low, found.high, found.confidence, found.reason
+    )
+    return found

@@ -1,0 +1,1 @@
+"""Reading of files, folders, tables and arrays into a `Split`."""

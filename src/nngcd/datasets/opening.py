@@ -1,0 +1,158 @@
+"""Datasets: one file each, found by name, and one door that opens whatever the user points at."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+
+from nngcd.core.components import component_names, find_component
+from nngcd.core.errors import ConfigError, DataError
+from nngcd.core.progress import OnProgress
+from nngcd.data.decisions import with_decisions_of
+from nngcd.data.file_tree import no_such_path
+from nngcd.data.hiding import hide_classes
+from nngcd.data.reading import ReadingSettings
+from nngcd.data.sampling import fewer_labels, long_tail, some_of
+from nngcd.data.split import Split, Truth
+from nngcd.data.tables import SPREADSHEET_EXTENSIONS, TABLE_EXTENSIONS, is_table
+from nngcd.datasets.arrays import is_array_file
+from nngcd.datasets.benchmark import Request
+from nngcd.datasets.counts import Part
+from nngcd.datasets.places import place_of
+from nngcd.datasets.published import published_names
+
+
+def open_dataset(
+    data: str,
+    *,
+    dataset: str | None = None,
+    reading: ReadingSettings | None = None,
+    on_progress: OnProgress | None = None,
+    part: Part = "train",
+) -> tuple[Split, Truth | None]:
+    """Return the split, and the truth where there is one, of a path or of a dataset known by name.
+
+    Args:
+        data: a folder, a table (.csv, .tsv, .parquet), an .npz file, or a name: `digits`, or a benchmark that was
+            added with `nngcd data add`. What exists as a path is read as a path, whatever its name.
+        dataset: the name of the dataset that lies at `data`, for example `cub`; found from the path by default.
+        reading: how the data are read.
+        on_progress: called with the number of files read and their total, by datasets that read files.
+        part: the images to learn from, or a benchmark's official test images, which carry no labels.
+
+    Raises:
+        DataError: nothing is there, or it cannot be used, or it has no test images.
+        UserError: no dataset of that name.
+    """
+    name, root, reading = locate(data, dataset, reading)
+    load = find_component("nngcd.datasets", name, "load").load
+    request = Request(part=part, draw=reading.draw, allow_bad=reading.allow_bad, on_progress=on_progress)
+    options = _accepted(load, on_progress=on_progress, draw=reading.draw, reading=reading, request=request)
+    if part != "train" and "request" not in options:
+        raise DataError(f"'{data}' has no official test images; benchmarks have: {', '.join(published_names())}.")
+    if reading.draw != "pooled" and not options.keys() & {"draw", "request"}:
+        raise ConfigError("reading.draw", reading.draw, f"'{data}' has its own labels; only benchmarks draw them")
+    split, truth = load(root, **options)
+    return changed(split, truth, reading) if part == "train" else (split, truth)
+
+
+def changed(split: Split, truth: Truth | None, reading: ReadingSettings) -> tuple[Split, Truth | None]:
+    """Return the data as wanted: fewer images or labels, a long tail, the task in miniature, the labels of a review.
+
+    Raises:
+        ConfigError: a long tail is wanted of classes that are not known.
+    """
+    if reading.n_images:
+        split, truth = some_of(split, truth, reading.n_images)
+    if reading.long_tail:
+        if truth is None:
+            raise ConfigError("reading.long_tail", reading.long_tail, f"the true classes of {split.name} are not known")
+        split, truth = long_tail(split, truth, reading.long_tail)
+    if reading.labels_per_class:
+        split = fewer_labels(split, reading.labels_per_class)
+    if reading.hide_classes:
+        split, truth = hide_classes(split, reading.hide_classes, fold=reading.fold)
+    # A person's categories need not be those of the benchmark, so its truth no longer says what is old.
+    return (with_decisions_of(split, Path(reading.decisions)), None) if reading.decisions else (split, truth)
+
+
+def open_images(
+    data: str,
+    *,
+    dataset: str | None = None,
+    reading: ReadingSettings | None = None,
+    on_progress: OnProgress | None = None,
+) -> Split:
+    """Return images that are only to be looked at: labels are left aside, and any number of files may be unreadable.
+
+    Args:
+        data: as for `open_dataset`.
+        dataset: as for `open_dataset`.
+        reading: how the data are read; give what the training images were read with.
+        on_progress: called with the number of files read and their total, by datasets that read files.
+    """
+    name, root, reading = locate(data, dataset, reading)
+    reading = dataclasses.replace(reading, allow_bad=1.0)
+    load = find_component("nngcd.datasets", name, "load").load
+    request = Request(allow_bad=reading.allow_bad, on_progress=on_progress)
+    options = _accepted(load, on_progress=on_progress, use_labels=False, reading=reading, request=request)
+    split: Split = load(root, **options)[0]
+    return split
+
+
+def _accepted(load: Callable[..., object], **options: object) -> dict[str, object]:
+    """Return those options that a dataset knows; not every dataset reads files or has labels to leave aside."""
+    parameters = inspect.signature(load).parameters
+    return {name: value for name, value in options.items() if name in parameters}
+
+
+def locate(data: str, dataset: str | None, reading: ReadingSettings | None) -> tuple[str, Path | None, ReadingSettings]:
+    """Return which dataset this is, where it lies (None when it lies nowhere or was not added), and how it is read."""
+    if not data:
+        raise ConfigError(
+            "DATA", data, "is empty; give a folder, a table, an .npz file or a dataset (`.`: this folder)"
+        )
+    reading = reading or ReadingSettings()
+    if reading.labels is None:
+        return *_locate(data, dataset), reading
+    if not Path(data).is_dir():
+        raise ConfigError(
+            "--labels", reading.labels, f"gives the labels of a folder of images, but '{data}' is not one"
+        )
+    rest = "unlabelled" if reading.rest == "auto" else reading.rest
+    return "manifest", Path(reading.labels), dataclasses.replace(reading, labels=None, image_root=data, rest=rest)
+
+
+def _locate(data: str, dataset: str | None) -> tuple[str, Path | None]:
+    if dataset is None:
+        return _recognise(data)
+    if data != dataset:
+        return dataset, Path(data)
+    # A name; only where nothing was added under it, a folder that happens to be called so.
+    return dataset, place_of(dataset) or (Path(data) if Path(data).exists() else None)
+
+
+def _recognise(data: str) -> tuple[str, Path | None]:
+    path, suffix = Path(data), Path(data).suffix.lower()
+    if path.is_dir():
+        return "folder", path
+    if path.is_file():
+        if suffix in TABLE_EXTENSIONS + SPREADSHEET_EXTENSIONS:
+            return "manifest", path
+        if suffix == ".npz":
+            return "arrays", path
+        raise DataError(
+            f"D02: '{path}' cannot be opened. Give a table ({', '.join(TABLE_EXTENSIONS)}), arrays (.npz) or a "
+            f"folder of images."
+        )
+    names = component_names("nngcd.datasets", "load")
+    if data in names:
+        return data, place_of(data)
+    kinds = "folder, table, .npz file or dataset"
+    raise no_such_path(path, expected=kinds, is_wanted=_can_be_opened, other_names=names)
+
+
+def _can_be_opened(path: Path) -> bool:
+    return path.is_dir() or is_table(path) or is_array_file(path)

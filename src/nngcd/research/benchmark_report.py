@@ -1,0 +1,181 @@
+"""The table of a benchmark: our numbers beside the published ones, and the protocol all of them belong to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Sequence
+
+import pandas as pd
+
+from nngcd.backbones import RANDOM
+from nngcd.backbones.pretrainings import PRE_TRAININGS
+from nngcd.datasets.published import published_split
+from nngcd.research.comparison import HEAD, ComparisonRow, Summary, by_name_note
+from nngcd.research.grid import Cell
+from nngcd.research.published import Published, published_results
+from nngcd.research.tables import TableReport
+
+ERRATUM = "†"
+
+
+def benchmark_report(
+    dataset: str, rows: Sequence[ComparisonRow], summaries: Sequence[Summary], *, without: Sequence[str] = ()
+) -> TableReport:
+    """Return the table of one data set: a row per method, with the number the paper prints for it.
+
+    Args:
+        dataset: the benchmark.
+        rows: the methods that ran.
+        summaries: of their runs.
+        without: methods that were asked for, but do not have the preset of the runs.
+    """
+    backbone = summaries[0]["backbone"]
+    pretraining = backbone if backbone in PRE_TRAININGS else "dino"
+    names = [*(row.name for row in rows), *without]
+    published = [published_results(dataset, name, pretraining=pretraining) for name in names]
+    preset = summaries[0]["preset"]
+    lines = [*(row.cells for row in rows), *(_line_without(name, preset) for name in without)]
+    notes = [protocol_line(summaries), *_backbone_lines(summaries), *_feature_lines(summaries)]
+    notes += [f"{name} has {_why_without(preset)}: --preset paper has its paper's settings." for name in without]
+    if any(published):
+        source = f"Tables II to IV of the paper, pre-trained by {pretraining}"
+        notes.append(published_line(source, dataset, summaries, backbones=[pretraining]))
+    notes.append(by_name_note(summaries))
+    return with_published(TableReport(f"{dataset}: {', '.join(names)}", HEAD, lines, notes), published)
+
+
+def _line_without(name: str, preset: str) -> list[str]:
+    """Return the line of a method that does not have a preset."""
+    cells = ["-"] * len(HEAD)
+    cells[HEAD.index("method")], cells[HEAD.index("seeds")] = name, _why_without(preset)
+    return cells
+
+
+def _why_without(preset: str) -> str:
+    return "no public code" if preset == "official" else f"no preset {preset}"
+
+
+def _backbone_lines(summaries: Sequence[Summary]) -> list[str]:
+    """Return which methods have which backbone, where they differ: a method may need one of a certain kind."""
+    methods: dict[str, list[str]] = defaultdict(list)
+    for summary in summaries:
+        if summary["method"] not in methods[_backbone(summary)]:
+            methods[_backbone(summary)].append(summary["method"])
+    if len(methods) == 1:
+        return []
+    parts = [f"{backbone} for {', '.join(names)}" for backbone, names in methods.items()]
+    return [f"Backbones: {'; '.join(parts)}. Numbers with different backbones do not compare methods."]
+
+
+def _feature_lines(summaries: Sequence[Summary]) -> list[str]:
+    """Return which methods are given more than the plain features of their backbone, where others are not."""
+    made = {summary["method"]: _made_of_features(summary) for summary in summaries}
+    if len({*made.values()}) == 1:
+        return []
+    parts = [f"{method} learns on {words}" for method, words in made.items() if words]
+    return [f"By their presets, {'; '.join(parts)}: this explains part of the difference (docs/results/parts.md)."]
+
+
+def _made_of_features(summary: Summary) -> str:
+    """Return what was made of the frozen features, in words; nothing of the plain ones."""
+    sizes, directions = summary["n_sizes"], summary["whitened_features"]
+    words = [f"the mean of {sizes} sizes"] * (sizes > 1) + [f"{directions} whitened directions"] * bool(directions)
+    return " and ".join(words)
+
+
+def on_one_backbone(rows: Sequence[ComparisonRow], summaries: Sequence[Summary]) -> list[ComparisonRow]:
+    """Return the rows of the methods that have the backbone of the first one: those that can be compared."""
+    methods = {summary["method"] for summary in summaries if _backbone(summary) == _backbone(summaries[0])}
+    return [row for row in rows if row.name in methods]
+
+
+def _backbone(summary: Summary) -> str:
+    return f"{summary['backbone']}{' with random weights' * (summary['weights'] == str(RANDOM))}"
+
+
+def with_published(report: TableReport, published: Sequence[Published | None]) -> TableReport:
+    """Return a table with one more column, the published numbers, and a note for each of them that is in error."""
+    if not any(published):
+        return report
+    place = report.head.index("seeds")
+    lines = [[*line[:place], _cell(one), *line[place:]] for line, one in zip(report.lines, published, strict=True)]
+    errata = [f"{ERRATUM} {line[0]}: {one.erratum}" for line, one in zip(report.lines, published, strict=True)
+              if one and one.erratum]  # fmt: skip
+    head = [*report.head[:place], "published All / Old / New", *report.head[place:]]
+    return dataclasses.replace(report, head=head, lines=lines, notes=[*report.notes, *errata])
+
+
+def _cell(published: Published | None) -> str:
+    if published is None:
+        return "-"
+    return " / ".join(f"{score:.1f}" for score in published.scores) + (ERRATUM if published.erratum else "")
+
+
+def protocol_line(summaries: Sequence[Summary]) -> str:
+    """Return what the numbers are: how they are scored, on which images, with which K, backbone, effort and preset.
+
+    What differs between the rows is theirs to say.
+    """
+    first = summaries[0]
+    facts = [
+        f"Protocol: {first['scores']['protocol']}",
+        f"{first['scores']['n_scored']:,} images scored, {first['n_labelled']:,} labelled in "
+        f"{first['n_known_categories']} classes (split {first['split_hash'][:8]})",
+    ]
+    if all(summary["k_estimate"] for summary in summaries):
+        facts.append("K estimated")
+    elif _is_shared("k", summaries) and not any(summary["k_estimate"] for summary in summaries):
+        facts.append(f"K = {first['k']} given")
+    facts += [f"{name} {first[name]}" for name in ("backbone", "effort", "preset") if _is_shared(name, summaries)]
+    return "; ".join([*facts, "mean ± standard deviation over seeds"]) + "."
+
+
+def published_line(source: str, dataset: str, summaries: Sequence[Summary], *, backbones: Sequence[str]) -> str:
+    """Return where published numbers come from, and why ours cannot be compared with them, if so.
+
+    Args:
+        source: the table, in words.
+        dataset: the benchmark.
+        summaries: of our runs.
+        backbones: those of the published numbers.
+    """
+    first, published = summaries[0], published_split(dataset)
+    n_right = published.n_labelled, published.n_unlabelled
+    n_found = first["n_labelled"], first["n_unlabelled"]
+    rounding = published.counts_rounded_to - 1
+    reasons = {
+        "another backbone": any(summary["backbone"] not in backbones for summary in summaries),
+        "less training": first["effort"] != "full",
+        f"K = {first['k']} instead of {published.n_classes}": first["k"] != published.n_classes,
+        "other images": any(abs(a - b) > rounding for a, b in zip(n_found, n_right, strict=True)),
+        "a stratified draw": "stratified" in first["scores"]["protocol"],
+    }
+    differences = [reason for reason, holds in reasons.items() if holds]
+    line = f"Published: {source}, ViT-B, last block trained."
+    return f"{line} Ours are not comparable: {', '.join(differences)}." if differences else line
+
+
+def _is_shared(name: str, summaries: Sequence[Summary]) -> bool:
+    return len({summary[name] for summary in summaries}) == 1
+
+
+def run_table(done: Sequence[tuple[Cell, Summary]]) -> pd.DataFrame:
+    """Return one line per run, with plain numbers, for further work in other programs."""
+    columns = ("method", "preset", "effort", "backbone", "seed", "k", "n_labelled", "n_unlabelled", "split_hash")
+    lines = []
+    for cell, summary in done:
+        scores = summary["scores"]
+        lines.append(
+            {"variant": str(cell.variant)}
+            | {name: summary[name] for name in columns}
+            | {part: scores["accuracy"][part] for part in ("all", "old", "new")}
+            | {f"balanced_{part}": scores["balanced_accuracy"][part] for part in ("all", "old", "new")}
+            | {f"by_name_{part}": scores["by_name"][part] for part in ("all", "old", "new")}
+            | {"called_known": scores["called_known"]["share"]}
+            | {"truly_known": scores["called_known"]["true_share"]}
+            | {"nmi": scores["nmi"], "ari": scores["ari"], "seconds": summary["seconds"]}
+            | {f"peak_gb_{kind}": most for kind, most in summary["peak_gb"].items()}
+            | {"run": str(cell.path)}
+        )
+    return pd.DataFrame(lines)

@@ -1,0 +1,1 @@
+"""A run: prepared, written, and used once it is finished."""

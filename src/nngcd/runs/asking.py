@@ -1,0 +1,56 @@
+"""The settings of a run, from what a person asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nngcd.core import config
+from nngcd.core.device import choose_device
+from nngcd.core.errors import UserError, warn
+from nngcd.datasets.published import published_names
+from nngcd.settings import OWN_BACKBONE, Settings, resolve
+
+PATHS = ("data", "weights", "init_from")
+"""Settings that may be paths."""
+
+
+def settings_of(asked: config.Values) -> Settings:
+    """Return the settings of a new run: what is asked for, over recipe and effort.
+
+    Raises:
+        UserError: no data are named, or a setting has a name or value that it cannot have.
+    """
+    return resolve(completed(asked))
+
+
+def completed(asked: config.Values) -> config.Values:
+    """Return what is asked for with absolute paths, and the effort that suits the machine.
+
+    Raises:
+        UserError: no data are named.
+    """
+    config.check_text(asked, PATHS)
+    values = dict(asked)
+    data = values.get("data")
+    if not data:
+        raise UserError("no data to sort. Give a folder, a .csv or .npz file, or `digits`.")
+    if data in published_names() and not values.get("dataset") and Path(data).exists():
+        warn(
+            f"'{data}' is a folder here and is read as a folder of images. To use the benchmark of that name, add "
+            f"--dataset {data} if this folder holds it; otherwise run the command from another folder."
+        )
+    for name in PATHS:
+        # Absolute, so that a run can be resumed and evaluated from anywhere. A benchmark's name stays a name: a run
+        # folder then works on machines where the data lie elsewhere, and when they are moved one `nngcd data add`
+        # mends all runs; that the images are the same is checked by the hash of the split.
+        if values.get(name) and Path(values[name]).exists():
+            values[name] = str(Path(values[name]).resolve())
+    if str(values.get("k", "")).isdecimal():
+        values["k"] = int(values["k"])  # typed, it is text
+    if "effort" not in values:
+        # Training a stage of our own backbone gains nothing over frozen features (docs/results/parts.md).
+        is_fast = choose_device(values.get("device", "auto")).type != "cpu"
+        # Not the flag alone: a recipe of a method may name a backbone, too.
+        is_other = is_fast and resolve(values | {"effort": "normal"}).backbone != OWN_BACKBONE
+        values["effort"] = "normal" if is_other else "quick"
+    return values

@@ -1,0 +1,1 @@
+"""From an image to the tensors a network sees."""
