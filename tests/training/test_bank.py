@@ -119,7 +119,8 @@ def test_processes_divide_the_list_that_the_first_one_made(
     monkeypatch.setattr(processes, "rank", lambda: rank)
     monkeypatch.setattr(processes, "wait", lambda: None)
     monkeypatch.setattr(processes, "from_first", lambda value: told)
-    monkeypatch.setattr(bank_writing, "DiskBank", lambda files, file_nv, row_nv: None)
+    monkeypatch.setattr(processes, "in_all", lambda holds: holds)
+    monkeypatch.setattr(bank_writing, "DiskBank", lambda files, file_nv, row_nv: "a bank")
     _, n_computed = make(backbone, pictures, tmp_path, n_random=1)
     assert n_computed == [4, 8][rank]
     assert len(list(tmp_path.rglob("*.npy"))) == [1, 2][rank]
@@ -147,6 +148,25 @@ def test_a_cache_that_is_deleted_before_it_is_mapped_is_said_to_be(backbone, pic
     monkeypatch.setattr(processes, "wait", lambda: shutil.rmtree(tmp_path / "cache"))
     with pytest.raises(ResourceError, match=r"R05: .*\.npy was deleted while the cache was in use.*nngcd fit --resume"):
         make(backbone, pictures, tmp_path / "cache")
+
+
+def test_parts_that_another_run_puts_together_before_they_are_mapped_are_looked_for_again(
+    backbone, pictures, tmp_path, monkeypatch, small_shards
+):
+    expected = everything(make(backbone, pictures, tmp_path / "other")[0])
+    make(backbone, pictures, tmp_path / "cache")
+    map_files, n_gone = bank_writing.DiskBank, 0
+
+    def deleting(files, file_nv, row_nv):
+        nonlocal n_gone
+        if n_gone < 3:  # between finding and mapping
+            files[0].unlink()
+            n_gone += 1
+        return map_files(files, file_nv, row_nv)
+
+    monkeypatch.setattr(bank_writing, "DiskBank", deleting)
+    bank, _ = make(backbone, pictures, tmp_path / "cache")
+    assert (n_gone, torch.equal(everything(bank), expected)) == (3, True)
 
 
 def test_a_cache_that_is_deleted_while_it_is_written_is_said_to_be(backbone, pictures, tmp_path):

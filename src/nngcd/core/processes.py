@@ -66,6 +66,15 @@ def from_first(value: Any) -> Any:  # noqa: ANN401 (anything that can be pickled
     return values[0]
 
 
+def in_all(holds: bool) -> bool:
+    """Return whether something holds in every process."""
+    if count() == 1:
+        return holds
+    answers = [False] * count()
+    dist.all_gather_object(answers, holds)
+    return all(answers)
+
+
 def wait() -> None:
     """Return when all processes are here."""
     if count() > 1:

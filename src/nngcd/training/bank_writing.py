@@ -37,15 +37,15 @@ def view_bank(plan: BankPlan, *, cache: Path | None, n_workers: int, progress: P
     folder, is_kept = _home(plan, cache)
     keys = plan.keys()
     places, n_missing = _complete(plan, folder, keys, n_workers=n_workers, progress=progress, is_kept=is_kept)
-    for _ in range(MOST_LOOKS):
-        if not processes.from_first(folder.is_dir() and not all((folder / file).is_file() for file in places.files)):
+    for is_last in [False] * MOST_LOOKS + [True]:
+        bank = _mapped(folder, places, must=is_last or not processes.from_first(folder.is_dir()))
+        if processes.in_all(bank is not None):
             break
         # Found in parts that another run has put together since; it may be putting the next ones together now.
         places, _ = _complete(plan, folder, keys, n_workers=n_workers, progress=progress, is_kept=is_kept)
+    assert bank, "the last one is mapped, or an error"
     verb = "kept in" if n_missing else "taken from"
     progress.finish(f"{verb} {folder} ({size_words(plan.n_bytes)})" if is_kept else "")
-    files = [folder / file for file in places.files]
-    bank = DiskBank(files, torch.from_numpy(places.file_nv), torch.from_numpy(places.row_nv))
     if not is_kept:
         weakref.finalize(bank, shutil.rmtree, folder, ignore_errors=True)
     return bank
@@ -75,6 +75,20 @@ def _complete(
         for view, key_m in shard.keys(keys).items():
             places.add(view_file(key_m, view), shard.image_m, view)
     return places, n_missing
+
+
+def _mapped(folder: Path, places: Places, *, must: bool) -> DiskBank | None:
+    """Return the bank, or None where a file is gone and that is no error yet.
+
+    Only a mapped file stays: one that was there a moment ago may be deleted by a run that puts its parts together.
+    """
+    files = [folder / file for file in places.files]
+    try:
+        return DiskBank(files, torch.from_numpy(places.file_nv), torch.from_numpy(places.row_nv))
+    except ResourceError:
+        if must:
+            raise
+        return None
 
 
 def _kept_words(plan: BankPlan, folder: Path, keys: ViewKeys) -> str:
