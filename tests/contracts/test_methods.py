@@ -153,6 +153,19 @@ def test_a_resumed_run_gives_the_scores_of_an_unbroken_one(name, n_epochs, blob_
     assert torch.equal(fit(blob_split, settings(name), run=run).scores_nk, unbroken[0].scores_nk)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", METHODS)
+def test_on_another_device_no_tensor_is_left_behind(name, blob_split, elsewhere):
+    short = settings(name, training={"epochs": 2, "batch_size": 96})
+    expected_nk = fit(blob_split, short).scores_nk
+    with elsewhere() as device:
+        fitted = fit(blob_split, short)
+    assert {value.device for value in fitted.model.method.state_dict().values()} <= {device}
+    # A network sees larger batches there, and rounds otherwise.
+    close = torch.allclose if cuts_network(name) else torch.equal
+    assert close(fitted.scores_nk, expected_nk, **({"atol": 1e-3} if cuts_network(name) else {}))
+
+
 @pytest.mark.parametrize("name", each(METHODS))
 def test_making_a_method_leaves_the_global_random_state_alone(name):
     torch.manual_seed(5)
