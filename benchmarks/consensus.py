@@ -19,7 +19,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
-from nngcd.core.reading import read_tensors
+from nngcd.core.checked_files import read_tensors
 from nngcd.core.run_folder import RunFolder
 from nngcd.metrics.accuracy import split_accuracy
 from nngcd.runs.evaluation import open_data

@@ -25,7 +25,7 @@ import mutations
 from nngcd.checking.check import check_data
 from nngcd.core.errors import DataError
 from nngcd.data.decoding import UnreadableError, decode_rgb
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 
 BATCH = 1000
 LONGEST = 120

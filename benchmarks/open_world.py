@@ -32,8 +32,8 @@ from nngcd.metrics.calibration import auroc
 from nngcd.pipeline import fit_job
 from nngcd.results import suspicions
 from nngcd.results.confidence import KNOWN_IS_KNOWN, KNOWN_IS_RIGHT, NEW_IS_RIGHT, probability
+from nngcd.results.result_tables import Fitted
 from nngcd.results.suspicions import MixedCategory, alike_pairs, hidden_groups, mixed_categories
-from nngcd.results.tables import Fitted
 from nngcd.runs.preparing import prepare
 from nngcd.settings import resolve
 from open_tasks import OpenTask, Pool, add_pools, draw_task, open_pools

@@ -35,7 +35,7 @@ from nngcd.datasets.arrays import from_arrays
 from nngcd.methods.neighbours import MAX_CANDIDATES, Neighbours
 from nngcd.metrics.cooccurrence import cooccurrence_statistics
 from nngcd.results.calibrating import calibrate
-from nngcd.results.tables import Fitted, name_clusters
+from nngcd.results.result_tables import Fitted, name_clusters
 from nngcd.runs import writing as run_files
 from nngcd.settings import resolve
 from nngcd.training.bank import MemoryBank

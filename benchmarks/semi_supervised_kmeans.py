@@ -11,7 +11,7 @@ from statistics import mean
 import torch.nn.functional as F
 
 from frozen_features import data_parser, frozen_features
-from nngcd.cli.options import seed_range
+from nngcd.cli.shared_options import seed_range
 from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
 from nngcd.metrics.accuracy import split_accuracy
 

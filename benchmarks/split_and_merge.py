@@ -33,8 +33,8 @@ from nngcd.data.split import Split, Truth
 from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.opening import open_dataset
 from nngcd.pipeline import fit_job
+from nngcd.results.result_tables import Fitted
 from nngcd.results.scoring import score
-from nngcd.results.tables import Fitted
 from nngcd.runs.preparing import Job, prepare
 from nngcd.runs.views import Views
 from nngcd.settings import resolve

@@ -22,7 +22,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.datasets.opening import open_dataset
 
 

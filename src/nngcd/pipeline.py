@@ -27,13 +27,13 @@ from nngcd.datasets.opening import open_dataset
 from nngcd.methods.contract import Overview
 from nngcd.report import read_findings, write_report
 from nngcd.results.calibrating import PlainClusters, calibrate
-from nngcd.results.tables import Fitted, name_clusters, new_prefix, with_decisions
+from nngcd.results.result_tables import Fitted, name_clusters, new_prefix, with_decisions
 from nngcd.runs import writing
-from nngcd.runs.asking import settings_of
 from nngcd.runs.at_work import at_work, begun_words, new_run_folder, resume_command
 from nngcd.runs.estimation import moves_range, number_of_categories
 from nngcd.runs.from_review import values_from_review
 from nngcd.runs.preparing import Job, check_start, prepare
+from nngcd.runs.run_settings import settings_of
 from nngcd.runs.views import Views
 from nngcd.settings import Settings, resolve
 from nngcd.training.checkpoint import epochs_done

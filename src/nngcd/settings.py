@@ -16,7 +16,7 @@ from nngcd.core.device import choose_workers
 from nngcd.core.errors import ConfigError, did_you_mean
 from nngcd.core.ranges import Checked, ShareBelowOne, WholeFromOne
 from nngcd.data.holding_back import SHARE
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.results.confidence import UNSURE, check_unsure
 from nngcd.training.loop import TrainingSettings
 from nngcd.views.preprocessing import ViewSettings

@@ -8,7 +8,7 @@ from huggingface_hub import constants
 
 from nngcd.backbones import hub, load_backbone, timm_loading
 from nngcd.backbones.pretrainings import PRE_TRAININGS
-from nngcd.cli.options import BACKBONE_HELP
+from nngcd.cli.shared_options import BACKBONE_HELP
 from nngcd.core.components import component_names
 from nngcd.core.errors import ResourceError, UserError
 

@@ -18,7 +18,7 @@ from nngcd.checking.check import check_data
 from nngcd.checking.words import _duration
 from nngcd.core.errors import ConfigError, DataError, NngcdWarning
 from nngcd.data.near_copies import NONE, near_copies
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 
 
 def test_the_report_goes_beside_the_data_and_can_be_made_again(nngcd, image_folder, monkeypatch):

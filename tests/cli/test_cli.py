@@ -18,7 +18,7 @@ from finished_runs import scores
 from typer.testing import CliRunner
 
 from nngcd.cli.app import app
-from nngcd.cli.options import seed_range
+from nngcd.cli.shared_options import seed_range
 from nngcd.core.errors import ConfigError
 from nngcd.core.run_folder import RunFolder
 from nngcd.review.session import Review

@@ -9,7 +9,7 @@ import warnings
 import pandas as pd
 import pytest
 
-from nngcd.cli import running
+from nngcd.cli import run_display
 from nngcd.cli.display import each_note_once, show_warning
 from nngcd.core.config import read_yaml
 from nngcd.core.errors import NngcdWarning
@@ -191,9 +191,9 @@ def test_the_ablation(nngcd, out, cache):
 @pytest.mark.slow
 def test_a_sweep_of_the_number_of_categories(nngcd, out, cache, monkeypatch):
     shown = []
-    display = running.progress_display
+    display = run_display.progress_display
     monkeypatch.setattr(
-        running, "progress_display", lambda **options: shown.append(options["is_quiet"]) or display(**options)
+        run_display, "progress_display", lambda **options: shown.append(options["is_quiet"]) or display(**options)
     )
     code, said, err = nngcd("study", "k", "digits", "--json", "--method", "kmeans", "--seeds", 0, *TINY, "--out", out,
                             "--cache", cache, "--set", "preset=default")  # fmt: skip

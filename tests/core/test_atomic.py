@@ -15,8 +15,8 @@ import torch
 from nngcd.core import atomic as module
 from nngcd.core import files
 from nngcd.core.atomic import atomic, mapped_array, remove_leftovers, temporary_beside, writing
+from nngcd.core.checked_files import read_tensors
 from nngcd.core.errors import ResourceError
-from nngcd.core.reading import read_tensors
 
 LIMITED = """
 import resource, sys

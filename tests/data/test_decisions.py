@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 
 from nngcd.core.errors import DataError
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.datasets.folder import load
 from nngcd.datasets.opening import open_dataset
 

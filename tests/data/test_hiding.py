@@ -4,7 +4,7 @@ import pytest
 
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.data.hiding import _hidden, hide_classes
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import UNLABELLED, Split
 from nngcd.datasets.opening import open_dataset
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nngcd.core.errors import ConfigError
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.sampling import fewer_labels, long_tail, some_of
 from nngcd.datasets.opening import open_dataset
 

@@ -29,7 +29,7 @@ from nngcd.runs.prediction import Predictor, predict_with, reading_of
 from nngcd.runs.preparing import prepare
 from nngcd.runs.soundness import check_run
 from nngcd.settings import Settings, flat_settings, resolve
-from nngcd.training.starting import Start
+from nngcd.training.init_from import Start
 
 
 class Fuzzed:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from nngcd.core.errors import DataError, NngcdWarning
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.datasets.arrays import from_arrays, load
 
 

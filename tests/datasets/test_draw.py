@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nngcd.core.errors import ConfigError, NngcdWarning
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import draw_stratified
 from nngcd.datasets.benchmark import Listing, Request, split_arrays
 from nngcd.datasets.opening import open_dataset

@@ -3,7 +3,7 @@ import unicodedata
 import pytest
 
 from nngcd.core.errors import DataError, NngcdWarning
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.datasets import folder
 from nngcd.datasets.folder import load
 

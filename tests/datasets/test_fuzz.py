@@ -12,11 +12,11 @@ from PIL import Image
 
 from nngcd.checking.check import check_data
 from nngcd.core.errors import DataError
-from nngcd.data import tables as manifest_rows
+from nngcd.data import manifest_rows
 from nngcd.data.decoding import UnreadableError, decode_rgb, probe
 from nngcd.data.file_tree import is_hidden
 from nngcd.data.labels import UNCLEAR_NAMES, is_number
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.datasets.folder import UNLABELLED_FOLDERS
 from nngcd.datasets.folder import load as load_folder
 from nngcd.datasets.manifest import load as load_manifest

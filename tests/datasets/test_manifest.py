@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from nngcd.core.errors import DataError
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.datasets.manifest import load
 
 TABLE = "file_name,label\nimg/a.png,owl\nimg/b.png,crow\nimg/c.png,\n"

@@ -3,7 +3,7 @@ import pytest
 
 from nngcd.core.components import component_names
 from nngcd.core.errors import DataError, UserError
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.datasets.opening import open_dataset
 from nngcd.datasets.published import published_names
 

@@ -9,7 +9,7 @@ from nngcd.losses.info_nce import info_nce
 from nngcd.losses.supcon import supcon
 from nngcd.methods import cipr
 from nngcd.methods.contract import Overview
-from nngcd.results.tables import with_decisions
+from nngcd.results.result_tables import with_decisions
 from nngcd.settings import PRESETS, resolve
 
 SMALL_HEAD = {"n_hidden": 12, "n_projection": 8, "n_directions": 0}

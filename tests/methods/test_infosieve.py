@@ -12,7 +12,7 @@ from nngcd.losses.supcon import supcon
 from nngcd.methods import infosieve
 from nngcd.methods.centres import semi_supervised_clusters
 from nngcd.methods.contract import Moment, Overview
-from nngcd.results.tables import with_decisions
+from nngcd.results.result_tables import with_decisions
 from nngcd.settings import resolve
 
 SMALL = {"n_hidden": 12, "n_projection": 8, "n_directions": 0, "n_digits": 7, "n_starts": 2, "epoch_starts": 2}

@@ -21,7 +21,7 @@ from nngcd.report.findings import is_sorted
 from nngcd.report.matrix import coloured, make_matrix
 from nngcd.report.page import _asset, write_report
 from nngcd.results.images import Pictures
-from nngcd.results.tables import describe
+from nngcd.results.result_tables import describe
 
 EVIL = "<script>window.hacked = true</script>"
 ESTIMATE = KEstimate(4, 3, 6, tuple((k, 1 / (1 + abs(k - 4))) for k in range(2, 9)), "pairs", "fair", "<b>", True)

@@ -26,7 +26,7 @@ from nngcd.pipeline import fit
 from nngcd.report import MAX_IMAGES, findings_from_fit, write_report
 from nngcd.results.confidence import Confidence
 from nngcd.results.moves import move_facts
-from nngcd.results.tables import category_table, describe, results_of
+from nngcd.results.result_tables import category_table, describe, results_of
 from nngcd.review.edit_block import EditBlock
 from nngcd.review.reviewed import reviewed_results
 from nngcd.runs.prediction import Predictor, features_of, predict_with

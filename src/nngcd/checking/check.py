@@ -26,7 +26,7 @@ from nngcd.data.image_files import FileCheck, check_files
 from nngcd.data.labels import find_contradictions, unclear_names
 from nngcd.data.listed import Listed, read, settled_names
 from nngcd.data.near_copies import copies_of_looks, near_copies
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import Problem, Split
 from nngcd.datasets import folder, manifest
 from nngcd.datasets.opening import changed, locate, open_dataset

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from nngcd.data.image_files import FileCheck
 from nngcd.data.listed import Listed
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.sightings import Facts
 from nngcd.data.split import Problem
 

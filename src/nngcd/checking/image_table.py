@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from nngcd.checking.check import CheckReport, check_data, check_split
 from nngcd.checking.effort_times import with_times
 from nngcd.core.config import build
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import Split
 from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.opening import open_dataset

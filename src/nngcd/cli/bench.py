@@ -7,29 +7,29 @@ from typing import Annotated
 
 import typer
 
-from nngcd.cli import options
+from nngcd.cli import shared_options
 from nngcd.cli.display import say, say_json
 
 
 def bench(  # noqa: PLR0913 (one parameter per flag)
-    dataset: options.Benchmark,
+    dataset: shared_options.Benchmark,
     method: Annotated[str, typer.Option(metavar="A,B,...", help="Methods to compare, or `all`.")] = "nngcd",
-    seeds: options.Seeds = "0-2",
-    root: options.Root = None,
-    preset: options.Preset = None,
-    effort: options.Effort = None,
-    backbone: options.Backbone = None,
-    weights: options.Weights = None,
-    image_size: options.ImageSize = None,
-    k: options.K = None,
-    device: options.OptionalDevice = None,
-    workers: options.Workers = None,
-    assignments: options.Assignments = None,
-    smoke: options.Smoke = False,
+    seeds: shared_options.Seeds = "0-2",
+    root: shared_options.Root = None,
+    preset: shared_options.Preset = None,
+    effort: shared_options.Effort = None,
+    backbone: shared_options.Backbone = None,
+    weights: shared_options.Weights = None,
+    image_size: shared_options.ImageSize = None,
+    k: shared_options.K = None,
+    device: shared_options.OptionalDevice = None,
+    workers: shared_options.Workers = None,
+    assignments: shared_options.Assignments = None,
+    smoke: shared_options.Smoke = False,
     out: Annotated[Path | None, typer.Option(help="Folder for everything. (default: runs/bench-DATASET)")] = None,
-    cache: options.Cache = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    cache: shared_options.Cache = None,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
 ) -> None:
     """Run methods on a benchmark with several seeds, and compare the results with the published ones.
 
@@ -52,8 +52,8 @@ def bench(  # noqa: PLR0913 (one parameter per flag)
     settings = shared_values(dataset, root, flags, parse_assignments(assignments or []))
     with grid.grid_display(cache=cache, is_quiet=quiet or json) as doing:
         found = benchmark(
-            dataset, methods, seeds=options.seed_range(seeds), settings=settings, root=root, out=out, is_smoke=smoke,
-            doing=doing,
+            dataset, methods, seeds=shared_options.seed_range(seeds), settings=settings, root=root, out=out,
+            is_smoke=smoke, doing=doing,
         )  # fmt: skip
     if json:
         say_json(grid.as_json(found.rows, found.report, found.files))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nngcd.cli import options
+from nngcd.cli import shared_options
 from nngcd.cli.display import say, say_json
 from nngcd.core.errors import ConfigError, ResourceError
 from nngcd.core.user_cache import user_cache
@@ -25,7 +25,7 @@ app = typer.Typer(no_args_is_help=True, help="List or delete the features kept f
 
 
 @app.command("list")
-def list_(cache: Folder = None, json: options.Json = False) -> None:
+def list_(cache: Folder = None, json: shared_options.Json = False) -> None:
     """Show where features are kept, from which backbone, and how large they are.
 
     Example:  nngcd cache list
@@ -44,7 +44,7 @@ def list_(cache: Folder = None, json: options.Json = False) -> None:
 
 
 @app.command()
-def clear(cache: Folder = None, older_than: Days = 0, json: options.Json = False) -> None:
+def clear(cache: Folder = None, older_than: Days = 0, json: shared_options.Json = False) -> None:
     """Delete the kept features. Runs, results and models stay.
 
     Example:  nngcd cache clear --older-than 30

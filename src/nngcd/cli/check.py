@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nngcd.cli import options
+from nngcd.cli import shared_options
 from nngcd.cli.display import progress_display, say, say_json
 from nngcd.cli.display import reading as reading_shown
 from nngcd.cli.reading_options import as_typed, takes_reading
@@ -22,15 +22,15 @@ TIMES_HELP = "Estimate how long a fit takes (needs a few seconds)."
 
 @takes_reading
 def check(  # noqa: PLR0913 (one parameter per flag)
-    data: options.Data,
-    dataset: options.Dataset = None,
+    data: shared_options.Data,
+    dataset: shared_options.Dataset = None,
     out: Annotated[Path | None, typer.Option(help=OUT_HELP)] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 3 if there is any problem.")] = False,
     times: Annotated[bool, typer.Option(help=TIMES_HELP)] = True,
-    backbone: options.Backbone = None,
-    device: options.Device = "auto",
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    backbone: shared_options.Backbone = None,
+    device: shared_options.Device = "auto",
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
     reading: dict[str, Any] | None = None,
 ) -> None:
     """Check all images of DATA before sorting: counts, unreadable files, duplicates, suspicious labels.
@@ -43,7 +43,7 @@ def check(  # noqa: PLR0913 (one parameter per flag)
     # Imported here: pandas takes its time, and `nngcd --help` should not wait for it.
     from nngcd.checking.check import check_data
     from nngcd.core.config import build
-    from nngcd.data.reading import ReadingSettings
+    from nngcd.data.reading_settings import ReadingSettings
 
     folder = _out_folder(data, out)
     with progress_display(is_quiet=quiet or json) as progress:

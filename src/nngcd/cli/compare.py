@@ -7,7 +7,7 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-from nngcd.cli import options
+from nngcd.cli import shared_options
 from nngcd.cli.display import say, say_json
 from nngcd.core.errors import ConfigError
 
@@ -17,7 +17,7 @@ Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Finished run fo
 def compare(
     runs: Runs,
     form: Annotated[str, typer.Option("--format", metavar="md|csv|latex", help="Format of the table.")] = "md",
-    json: options.Json = False,
+    json: shared_options.Json = False,
 ) -> None:
     """Compare finished runs: mean and deviation over seeds, and differences between runs with the same seed.
 
@@ -26,7 +26,7 @@ def compare(
     from nngcd.core.run_folder import RunFolder
     from nngcd.core.run_reading import read_config
     from nngcd.research.comparison import HEAD, by_name_note, gain_sentences, paired_differences, rows_of
-    from nngcd.research.tables import Format, as_table
+    from nngcd.research.table_report import Format, as_table
     from nngcd.settings import flat_settings, resolve
 
     if form not in get_args(Format):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nngcd.cli import options
+from nngcd.cli import shared_options
 from nngcd.cli.display import progress_display, say, say_json
 from nngcd.core.errors import DataError
 
@@ -25,7 +25,7 @@ app = typer.Typer(no_args_is_help=True, help="List, add and check benchmark data
 
 
 @app.command("list")
-def list_(json: options.Json = False) -> None:
+def list_(json: shared_options.Json = False) -> None:
     """List the benchmarks, their published counts, and where each one is.
 
     Example:  nngcd data list
@@ -44,7 +44,7 @@ def list_(json: options.Json = False) -> None:
 
 
 @app.command()
-def add(name: Name, root: Root, json: options.Json = False, quiet: options.Quiet = False) -> None:
+def add(name: Name, root: Root, json: shared_options.Json = False, quiet: shared_options.Quiet = False) -> None:
     """Check a benchmark and remember where it is; after that `nngcd fit NAME` is enough.
 
     Example:  nngcd data add cub /data/CUB_200_2011
@@ -67,7 +67,9 @@ def add(name: Name, root: Root, json: options.Json = False, quiet: options.Quiet
 
 
 @app.command()
-def verify(name: Name, root: OptionalRoot = None, json: options.Json = False, quiet: options.Quiet = False) -> None:
+def verify(
+    name: Name, root: OptionalRoot = None, json: shared_options.Json = False, quiet: shared_options.Quiet = False
+) -> None:
     """Read every file of a benchmark and compare the counts with the published ones.
 
     Exits with code 3 if they differ.

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nngcd.cli import options
+from nngcd.cli import shared_options
 from nngcd.cli.display import say, say_json, say_table
 from nngcd.cli.words import found_words
 
@@ -16,10 +16,10 @@ METHODS = {"kmeans": "k-means", "nngcd": "NN-GCD"}
 
 
 def demo(
-    seeds: options.Seeds = "0",
+    seeds: shared_options.Seeds = "0",
     out: Annotated[Path, typer.Option(help="Folder for the runs.")] = Path("nngcd-demo"),
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
 ) -> None:
     """Try NN-GCD and k-means on 1,797 scanned digits: 0-4 are partly labelled, 5-9 are to be discovered.
 
@@ -27,10 +27,10 @@ def demo(
     """
     # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd import pipeline
-    from nngcd.cli.running import shown
+    from nngcd.cli.run_display import shown
     from nngcd.research.comparison import row_of
 
-    numbers = options.seed_range(seeds)
+    numbers = shared_options.seed_range(seeds)
     runs: dict[str, list[Any]] = {method: [] for method in METHODS}
     for seed in numbers:
         for method in METHODS:

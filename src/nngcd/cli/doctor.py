@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nngcd.cli import options
+from nngcd.cli import shared_options
 from nngcd.cli.display import say, say_json
 from nngcd.core.errors import ConfigError, DataError, UserError
 
@@ -23,7 +23,7 @@ CACHE_HELP = "A cache folder to verify."
 def doctor(
     run: Annotated[Path | None, typer.Argument(metavar="RUN", help=RUN_HELP)] = None,
     cache: Annotated[Path | None, typer.Option(metavar="FOLDER", help=CACHE_HELP)] = None,
-    json: options.Json = False,
+    json: shared_options.Json = False,
 ) -> None:
     """Print versions, devices and free disk space, and test the default backbone; or verify a run and its cache.
 

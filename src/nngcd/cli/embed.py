@@ -7,24 +7,24 @@ from typing import Annotated
 
 import typer
 
-from nngcd.cli import options
+from nngcd.cli import shared_options
 from nngcd.cli.display import progress_display, reading, say, say_json
 from nngcd.core.errors import ConfigError
 
 
 def embed(  # noqa: PLR0913 (one parameter per flag)
-    data: options.Data,
+    data: shared_options.Data,
     out: Annotated[Path, typer.Option(help="File to write: .npy or .parquet.")] = Path("features.npy"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
-    dataset: options.Dataset = None,
-    backbone: Annotated[str, typer.Option(help=options.BACKBONE_HELP)] = "efficientnet_lite0",
-    weights: options.Weights = None,
-    image_size: options.ImageSize = None,
-    device: options.Device = "auto",
-    engine: options.Engine = None,
-    workers: options.Workers = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    dataset: shared_options.Dataset = None,
+    backbone: Annotated[str, typer.Option(help=shared_options.BACKBONE_HELP)] = "efficientnet_lite0",
+    weights: shared_options.Weights = None,
+    image_size: shared_options.ImageSize = None,
+    device: shared_options.Device = "auto",
+    engine: shared_options.Engine = None,
+    workers: shared_options.Workers = None,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
 ) -> None:
     """Compute the features of the images of DATA with a backbone, without training or sorting.
 

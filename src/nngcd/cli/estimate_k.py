@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nngcd.cli import options
+from nngcd.cli import shared_options
 from nngcd.cli.display import progress_display, say, say_json
 from nngcd.cli.display import reading as shown
 from nngcd.cli.reading_options import as_typed, takes_reading
@@ -26,20 +26,20 @@ OUT_HELP = "Folder for k.json and k.svg. (default: runs/NAME-k, or estimate-k in
 @takes_reading
 def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     data: DataOrRun,
-    dataset: options.Dataset = None,
+    dataset: shared_options.Dataset = None,
     k: Annotated[str, typer.Option("--k", metavar="A..B", help="Fewest and most categories to consider.")] = "auto",
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
     backbone: Annotated[str | None, typer.Option(help="As for `nngcd fit`. (default: efficientnet_lite0)")] = None,
-    weights: options.Weights = None,
-    image_size: options.ImageSize = None,
-    device: options.OptionalDevice = None,
-    engine: options.Engine = None,
+    weights: shared_options.Weights = None,
+    image_size: shared_options.ImageSize = None,
+    device: shared_options.OptionalDevice = None,
+    engine: shared_options.Engine = None,
     seed: Annotated[int, typer.Option(help="Seed of the clusterings.")] = 0,
-    workers: options.Workers = None,
+    workers: shared_options.Workers = None,
     out: Annotated[Path | None, typer.Option(help=OUT_HELP)] = None,
-    cache: options.Cache = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    cache: shared_options.Cache = None,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
     reading: dict[str, Any] | None = None,
 ) -> None:
     """Estimate the number of categories, known and new together, without sorting.

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nngcd.cli import options
+from nngcd.cli import shared_options
 from nngcd.cli.display import progress_display, reading, say, say_json, say_table
 from nngcd.cli.words import by_name_words, review_words, trust_words
 from nngcd.core.errors import ConfigError
@@ -20,17 +20,17 @@ IGNORE_HELP = "Score the model alone, without the edits of the run's review."
 
 
 def evaluate(  # noqa: PLR0913 (one parameter per flag)
-    run: options.Run,
+    run: shared_options.Run,
     truth: Annotated[
         Path | None, typer.Option(help="Table with columns file_name,label. (default: the data set's own truth)")
     ] = None,
-    columns: options.Columns = None,
+    columns: shared_options.Columns = None,
     split: Annotated[str, typer.Option(metavar="train|test", help=SPLIT_HELP)] = "train",
     ignore_review: Annotated[bool, typer.Option("--ignore-review", help=IGNORE_HELP)] = False,
-    device: options.Device = "auto",
-    workers: options.Workers = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    device: shared_options.Device = "auto",
+    workers: shared_options.Workers = None,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
 ) -> None:
     """Score a run: accuracy on all, old and new classes, by match and by name, and how reliable its confidence is.
 

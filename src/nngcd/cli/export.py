@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nngcd.cli import options
+from nngcd.cli import shared_options
 from nngcd.cli.display import progress_display, say, say_json
 from nngcd.core.errors import ConfigError
 
@@ -21,7 +21,7 @@ ROOT_HELP = "Where the images are now, if they have moved since the run."
 
 
 def export(  # noqa: PLR0913 (one parameter per flag)
-    run: options.Run,
+    run: shared_options.Run,
     to: Annotated[str, typer.Option(help=TO_HELP)] = "csv",
     out: Annotated[Path, typer.Option(help="The folder to write into.")] = Path("export"),
     link: Annotated[str, typer.Option(metavar="hard|sym|copy", help=LINK_HELP)] = "hard",
@@ -30,8 +30,8 @@ def export(  # noqa: PLR0913 (one parameter per flag)
     root: Annotated[Path | None, typer.Option(metavar="FOLDER", help=ROOT_HELP)] = None,
     skip_missing: Annotated[bool, typer.Option("--skip-missing", help=SKIP_HELP)] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files (never folders).")] = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
 ) -> None:
     """Export the results of a run for other programs. Your images are linked or copied, never changed.
 

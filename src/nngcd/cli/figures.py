@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nngcd.cli import options
+from nngcd.cli import shared_options
 from nngcd.cli.display import progress_display, say, say_json
 
 Other = Annotated[
@@ -19,7 +19,7 @@ CLASSES_HELP = "Classes to show in tsne and attention. (default: the largest)"
 
 
 def figures(  # noqa: PLR0913 (one parameter per flag)
-    run: options.Run,
+    run: shared_options.Run,
     other_run: Other = None,
     out: Annotated[Path | None, typer.Option(help=OUT_HELP)] = None,
     only: Annotated[str, typer.Option(metavar="NAME,...", help=ONLY_HELP)] = "",
@@ -28,8 +28,8 @@ def figures(  # noqa: PLR0913 (one parameter per flag)
         str, typer.Option("--format", metavar="svg,pdf,png", help="File formats of each figure.")
     ] = "svg,png",
     dpi: Annotated[int, typer.Option(min=20, max=1200, help="Pixels per inch.")] = 150,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
 ) -> None:
     """Draw the paper's figures: co-occurrence matrix, activations, t-SNE, attention, loss curves.
 

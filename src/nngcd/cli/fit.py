@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nngcd.cli import options
+from nngcd.cli import shared_options
 from nngcd.cli.display import say
 from nngcd.cli.reading_options import as_typed, takes_reading
 from nngcd.core.errors import ConfigError
@@ -24,35 +24,35 @@ VIEWS_HELP = (
 
 @takes_reading
 def fit(  # noqa: PLR0913 (one parameter per flag)
-    data: options.OptionalData = None,
-    dataset: options.Dataset = None,
-    k: options.K = None,
-    method: options.Method = None,
-    effort: options.Effort = None,
-    preset: options.Preset = None,
-    backbone: options.Backbone = None,
-    weights: options.Weights = None,
+    data: shared_options.OptionalData = None,
+    dataset: shared_options.Dataset = None,
+    k: shared_options.K = None,
+    method: shared_options.Method = None,
+    effort: shared_options.Effort = None,
+    preset: shared_options.Preset = None,
+    backbone: shared_options.Backbone = None,
+    weights: shared_options.Weights = None,
     init_from: Annotated[str | None, typer.Option(metavar="RUN", help=INIT_FROM_HELP)] = None,
-    image_size: options.ImageSize = None,
+    image_size: shared_options.ImageSize = None,
     seed: Annotated[int | None, typer.Option(help="Random seed. (default: 0)")] = None,
-    device: options.OptionalDevice = None,
-    engine: options.Engine = None,
-    workers: options.Workers = None,
+    device: shared_options.OptionalDevice = None,
+    engine: shared_options.Engine = None,
+    workers: shared_options.Workers = None,
     views_per_image: Annotated[str | None, typer.Option(metavar="N|online", help=VIEWS_HELP)] = None,
     bank_size: Annotated[float | None, typer.Option(metavar="GB", help="Largest view bank. (default: 50)")] = None,
-    unsure: options.Unsure = None,
+    unsure: shared_options.Unsure = None,
     use_all_labels: Annotated[bool, typer.Option("--use-all-labels", help=ALL_LABELS_HELP)] = False,
     strict: Annotated[bool, typer.Option("--strict", help=STRICT_HELP)] = False,
     out: Annotated[Path | None, typer.Option(help="Run folder to create. (default: runs/NAME-DATE)")] = None,
-    cache: options.Cache = None,
+    cache: shared_options.Cache = None,
     config_file: Annotated[Path | None, typer.Option("--config", help="Settings, such as a run's config.yaml.")] = None,
-    assignments: options.Assignments = None,
+    assignments: shared_options.Assignments = None,
     resume: Annotated[Path | None, typer.Option(metavar="RUN", help="Continue an interrupted run.")] = None,
     report: Annotated[bool, typer.Option(help="Write report.html at the end (images only).")] = True,
     from_review: Annotated[Path | None, typer.Option(metavar="RUN", help=FROM_REVIEW_HELP)] = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
+    verbose: shared_options.Verbose = False,
     reading: dict[str, Any] | None = None,
 ) -> None:
     """Sort the images of DATA into known and new categories.
@@ -63,26 +63,39 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     """
     say("Loading…", is_quiet=quiet or json)  # before torch, which takes seconds
     from nngcd import pipeline
-    from nngcd.cli import running
+    from nngcd.cli import run_display
 
-    running.show_log(verbose)
+    run_display.show_log(verbose)
     flags = {"data": data, "dataset": dataset, "k": k, "method": method, "effort": effort, "preset": preset,
         "backbone": backbone, "weights": weights, "init_from": init_from, "image_size": image_size, "seed": seed,
         "device": device, "engine": engine, "workers": workers, "views": _views(views_per_image, bank_size),
         "reading": reading or None, "unsure": unsure, "hold_back": 0.0 if use_all_labels else None}  # fmt: skip
     others = {"views-per-image": views_per_image, "bank-size": bank_size, "from-review": from_review, "out": out}
     _refuse_beside(resume, flags | others | {"config": config_file, "set": assignments})
-    with running.shown(is_quiet=quiet or json) as progress:
+    with run_display.shown(is_quiet=quiet or json) as progress:
         if resume:
             run = pipeline.resume(resume, report=report, cache=cache, progress=progress)
         else:
             _refuse_config(from_review, config_file)
-            asked = running.values_from(flags, config_file, assignments or [])
+            asked = _requested_values(flags, config_file, assignments or [])
             run = pipeline.run(
                 None, asked, from_review=from_review, out=out, report=report, cache=cache, progress=progress
             )
-    running.show(run, is_json=json)
-    running.stop_if_collapsed(run, is_strict=strict)
+    run_display.show(run, is_json=json)
+    run_display.stop_if_collapsed(run, is_strict=strict)
+
+
+def _requested_values(flags: dict[str, Any], config_file: Path | None, assignments: list[str]) -> dict[str, Any]:
+    """Return the settings that the user gives; `--set` overrides flags, flags override the file."""
+    from nngcd.core import config  # here: `nngcd --help` should not wait for pydantic
+
+    given = {name: value for name, value in flags.items() if value is not None}
+    from_file = config.read_yaml(config_file) if config_file else {}
+    for name in ("method", "preset", "effort"):
+        if name in given and given[name] != from_file.get(name, given[name]):
+            reason = f"the settings file has {name} {from_file[name]}; change single settings with --set"
+            raise ConfigError(f"--{name}", given[name], reason)
+    return config.merge(from_file, given, config.parse_assignments(assignments))
 
 
 def _refuse_config(from_review: Path | None, config_file: Path | None) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from nngcd.cli.display import each_note_once, say, say_error
-from nngcd.cli.running import shown
+from nngcd.cli.run_display import shown
 from nngcd.core.components import find_component
 from nngcd.core.config import Values, flatten, parse_assignments
 from nngcd.core.errors import ConfigError
@@ -24,7 +24,7 @@ from nngcd.research.comparison import ComparisonRow
 from nngcd.research.doing import Doing, Done
 from nngcd.research.figures.page import FORMATS, FigurePage, plain_style
 from nngcd.research.grid import Variant
-from nngcd.research.tables import TableReport, as_table
+from nngcd.research.table_report import TableReport, as_table
 
 DPI = 150
 

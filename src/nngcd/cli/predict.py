@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nngcd.cli import options
+from nngcd.cli import shared_options
 from nngcd.cli.display import progress_display, reading, say, say_json
 from nngcd.core.errors import ConfigError, warn
 
@@ -23,18 +23,18 @@ MEANING = {
 
 
 def predict(  # noqa: PLR0913 (one parameter per flag)
-    run: options.Run,
-    data: options.Data,
+    run: shared_options.Run,
+    data: shared_options.Data,
     out: Annotated[Path, typer.Option(help="Table to write: .csv or .parquet.")] = Path("predictions.csv"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the table if it exists.")] = False,
-    dataset: options.Dataset = None,
-    unsure: options.Unsure = None,
+    dataset: shared_options.Dataset = None,
+    unsure: shared_options.Unsure = None,
     top: Annotated[int, typer.Option(min=0, help=TOP_HELP)] = 3,
-    device: options.Device = "auto",
-    engine: options.Engine = None,
-    workers: options.Workers = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    device: shared_options.Device = "auto",
+    engine: shared_options.Engine = None,
+    workers: shared_options.Workers = None,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
 ) -> None:
     """Sort the images of DATA into the categories of a finished run.
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nngcd.cli.options import COLUMNS_HELP
+from nngcd.cli.shared_options import COLUMNS_HELP
 from nngcd.core.errors import ConfigError
 
 PANEL = "Reading DATA"

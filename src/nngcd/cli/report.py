@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from nngcd.cli import options
+from nngcd.cli import shared_options
 from nngcd.cli.display import progress_display, say, say_json
 from nngcd.core.errors import ConfigError
 
@@ -18,13 +18,13 @@ MAX_HELP = "Most thumbnails to show; about 6 kB each."
 
 
 def report(  # noqa: PLR0913 (one parameter per flag)
-    run: options.Run,
+    run: shared_options.Run,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The page. (default: report.html in RUN)")] = None,
     max_images: Annotated[int, typer.Option(min=0, metavar="N", help=MAX_HELP)] = 2000,
     root: Annotated[Path | None, typer.Option(metavar="FOLDER", help=ROOT_HELP)] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP)] = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
 ) -> None:
     """Write one HTML page about a finished run: pictures of its categories, a map and how sure it is.
 

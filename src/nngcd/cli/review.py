@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from nngcd.cli import options
+from nngcd.cli import shared_options
 from nngcd.cli.display import say
 from nngcd.core.errors import ResourceError
 
@@ -25,7 +25,7 @@ HERE = ("127.0.0.1", "localhost", "::1")
 
 
 def review(  # noqa: PLR0913 (one parameter per flag)
-    run: options.Run,
+    run: shared_options.Run,
     port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="Port to use; 0 for any free one.")] = PORT,
     host: Annotated[str, typer.Option(help=HOST_HELP)] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,

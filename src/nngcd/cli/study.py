@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nngcd.cli import options
+from nngcd.cli import shared_options
 from nngcd.cli.display import say, say_json
 from nngcd.core.errors import ConfigError, did_you_mean
 
@@ -24,27 +24,27 @@ FINAL_HELP = "tune: after choosing, also score every candidate on the real task.
 
 def study(  # noqa: PLR0913 (one parameter per flag)
     name: Annotated[str, typer.Argument(metavar="STUDY", help=NAME_HELP)],
-    dataset: options.Benchmark,
+    dataset: shared_options.Benchmark,
     values: ChosenValues = None,
-    method: options.Method = None,
-    seeds: options.Seeds = "0-2",
-    root: options.Root = None,
+    method: shared_options.Method = None,
+    seeds: shared_options.Seeds = "0-2",
+    root: shared_options.Root = None,
     preset: Annotated[str, typer.Option(help="default, paper or official.")] = "official",
-    effort: options.Effort = None,
-    backbone: options.Backbone = None,
-    weights: options.Weights = None,
-    image_size: options.ImageSize = None,
-    k: options.K = None,
-    device: options.OptionalDevice = None,
-    workers: options.Workers = None,
-    assignments: options.Assignments = None,
+    effort: shared_options.Effort = None,
+    backbone: shared_options.Backbone = None,
+    weights: shared_options.Weights = None,
+    image_size: shared_options.ImageSize = None,
+    k: shared_options.K = None,
+    device: shared_options.OptionalDevice = None,
+    workers: shared_options.Workers = None,
+    assignments: shared_options.Assignments = None,
     candidates: Annotated[Path | None, typer.Option(metavar="FILE", help=CANDIDATES_HELP)] = None,
     final: Annotated[bool, typer.Option("--final", help=FINAL_HELP)] = False,
-    smoke: options.Smoke = False,
+    smoke: shared_options.Smoke = False,
     out: Annotated[Path | None, typer.Option(help="Folder for everything. (default: runs/STUDY-DATASET)")] = None,
-    cache: options.Cache = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
+    cache: shared_options.Cache = None,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
 ) -> None:
     """Run NN-GCD over a range of one setting, or with components switched off, and draw the figure.
 
@@ -68,7 +68,9 @@ def study(  # noqa: PLR0913 (one parameter per flag)
     }  # fmt: skip
     shared = grid.shared_values(dataset, root, flags, assignments or [])
     out = out or Path("runs") / f"{'smoke-' if smoke else ''}{name}-{dataset}"
-    asked = grid.Asked(name, dataset, values, options.seed_range(seeds), shared, out, cache, smoke, json, quiet or json)
+    asked = grid.Asked(
+        name, dataset, values, shared_options.seed_range(seeds), shared, out, cache, smoke, json, quiet or json
+    )
     if name == "tune":
         methods = grid.names_of(method or "nngcd", "--method")
         tune(asked, methods, candidates, is_final=final)

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from nngcd.core.atomic import cannot_write, is_temporary, remove_leftovers, writing
+from nngcd.core.checked_files import parse_json, read_content, read_json
 from nngcd.core.errors import ConfigError, DataError, NoSuchDataError, ResourceError, did_you_mean_path
 from nngcd.core.files import write_text
 from nngcd.core.locks import hold
-from nngcd.core.reading import parse_json, read_content, read_json
 from nngcd.core.run_schemas import Epoch, StoredSummary
 
 README = """This folder holds one run of nngcd (category discovery). It can be moved, copied or zipped.

@@ -23,7 +23,7 @@ from nngcd.data.labels import (
     settle_unclear,
     warn_of_alike,
 )
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import Problem, Split, image_table
 
 

@@ -17,7 +17,7 @@ from nngcd.data.file_tree import no_such_path
 from nngcd.data.image_arrays import ImageArrays
 from nngcd.data.labels import index_names
 from nngcd.data.listed import settled_names, warn_of_unused
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import Split, Truth, image_table
 
 

@@ -16,7 +16,7 @@ from nngcd.data.findings import Finding
 from nngcd.data.image_files import EXTENSIONS, NOT_AN_IMAGE, unreadable_reason
 from nngcd.data.labels import UNLABELLED_FOLDERS
 from nngcd.data.listed import Listed, read
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import Problem, Split, Truth
 
 DEFAULT = ReadingSettings()

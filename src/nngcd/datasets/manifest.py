@@ -15,9 +15,9 @@ from nngcd.data.file_tree import FileTree, no_such_path, walk
 from nngcd.data.findings import Finding
 from nngcd.data.labels import is_number
 from nngcd.data.listed import Listed, read
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.manifest_rows import TableRow, read_rows
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import Problem, Split, Truth
-from nngcd.data.tables import TableRow, read_rows
 from nngcd.datasets.folder import images_among, label_of, notes_on_hidden
 
 DEFAULT = ReadingSettings()

@@ -13,10 +13,10 @@ from nngcd.core.progress import OnProgress
 from nngcd.data.decisions import with_decisions_of
 from nngcd.data.file_tree import no_such_path
 from nngcd.data.hiding import hide_classes
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.manifest_rows import SPREADSHEET_EXTENSIONS, TABLE_EXTENSIONS, is_table
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.sampling import fewer_labels, long_tail, some_of
 from nngcd.data.split import Split, Truth
-from nngcd.data.tables import SPREADSHEET_EXTENSIONS, TABLE_EXTENSIONS, is_table
 from nngcd.datasets.arrays import is_array_file
 from nngcd.datasets.benchmark import Request
 from nngcd.datasets.counts import Part

@@ -8,7 +8,7 @@ from pathlib import Path
 from nngcd.core.errors import DataError
 from nngcd.core.progress import Counted, Progress
 from nngcd.data.image_files import ALLOWED_BAD
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import Problem, Split
 from nngcd.datasets.counts import ImageCount, Part, count_images
 from nngcd.datasets.opening import open_dataset

@@ -11,7 +11,7 @@ from nngcd.research.benchmark_report import benchmark_report, on_one_backbone
 from nngcd.research.comparison import ComparisonRow, gain_sentences, ranked
 from nngcd.research.doing import Doing, Done, do_grid, shared_values, start_notes
 from nngcd.research.grid import Variant, make_grid
-from nngcd.research.tables import TableReport
+from nngcd.research.table_report import TableReport
 from nngcd.settings import presets_of
 
 

@@ -14,7 +14,7 @@ from nngcd.datasets.published import published_split
 from nngcd.research.comparison import HEAD, ComparisonRow, Summary, by_name_note
 from nngcd.research.grid import Cell
 from nngcd.research.published import Published, published_results
-from nngcd.research.tables import TableReport
+from nngcd.research.table_report import TableReport
 
 ERRATUM = "†"
 

@@ -14,13 +14,13 @@ from nngcd.core.errors import ConfigError, ResourceError, TrainingError, UserErr
 from nngcd.core.files import write_table
 from nngcd.core.progress import Progress
 from nngcd.counting.choosing import given_k
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.pipeline import Opened, carry_out, open_data
 from nngcd.research.benchmark_report import run_table
 from nngcd.research.comparison import ComparisonRow, Summary, check_comparable, row_of
 from nngcd.research.grid import Cell, read_summary
-from nngcd.research.tables import TableReport
-from nngcd.runs.asking import completed
+from nngcd.research.table_report import TableReport
+from nngcd.runs.run_settings import completed
 from nngcd.settings import resolve
 
 OpenedData = dict[ReadingSettings, Opened]

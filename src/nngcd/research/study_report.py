@@ -12,7 +12,7 @@ from nngcd.research.figures.page import FigurePage
 from nngcd.research.figures.score_chart import score_chart
 from nngcd.research.published import published_ablation, published_pretraining
 from nngcd.research.studies import SWEEPS, components_of
-from nngcd.research.tables import TableReport
+from nngcd.research.table_report import TableReport
 
 ABLATION_NOTE = (
     "Published: Table V of the paper, a mean over CUB, Stanford Cars and Aircraft with a ViT-B/16 of DINO; only the "

@@ -22,7 +22,7 @@ from nngcd.core.errors import ConfigError, did_you_mean
 from nngcd.data.hiding import LABELS_HIDDEN
 from nngcd.research.comparison import ComparisonRow, Summary
 from nngcd.research.grid import Cell, Variant
-from nngcd.research.tables import TableReport
+from nngcd.research.table_report import TableReport
 from nngcd.settings import OF_THE_MACHINE
 
 HIDDEN_SHARE = 0.5

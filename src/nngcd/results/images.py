@@ -16,10 +16,10 @@ from nngcd.core.errors import ConfigError, DataError, UserError
 from nngcd.core.progress import OnProgress
 from nngcd.data.decoding import UnreadableError
 from nngcd.data.image_files import ImageFiles, read_image_file
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.manifest_rows import TABLE_EXTENSIONS
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.sampling import SomeImages
 from nngcd.data.split import Images, Split, Truth, image_table
-from nngcd.data.tables import TABLE_EXTENSIONS
 from nngcd.datasets.counts import Part
 from nngcd.datasets.opening import open_dataset
 from nngcd.datasets.places import known_places

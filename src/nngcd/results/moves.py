@@ -8,7 +8,7 @@ import pandas as pd
 
 from nngcd.data.split import Split
 from nngcd.methods.contract import BaseMethod
-from nngcd.results.tables import Fitted
+from nngcd.results.result_tables import Fitted
 
 
 def move_facts(split: Split, fitted: Fitted) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from typing import Any
 import pandas as pd
 import torch
 
+from nngcd.core.checked_files import damaged_file
 from nngcd.core.environment import now
 from nngcd.core.errors import DataError, UserError
-from nngcd.core.reading import damaged_file
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_categories, read_config, read_features, read_results
+from nngcd.results.result_tables import new_prefix
 from nngcd.results.suspicions import alike_pairs, hidden_groups
-from nngcd.results.tables import new_prefix
 from nngcd.review.edit_log import EditLog
 from nngcd.review.edits import NOT_IN_BATCH, Edit, Op, inverse, make_edit, names_given, replay
 from nngcd.review.image_names import ImageNames

@@ -9,8 +9,8 @@ from typing import cast
 import numpy as np
 
 from nngcd.core import digests, processes
+from nngcd.core.checked_files import damaged_file
 from nngcd.core.progress import Progress
-from nngcd.core.reading import damaged_file
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_features, read_manifest
 from nngcd.counting.choosing import estimated_k

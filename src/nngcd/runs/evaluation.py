@@ -15,9 +15,9 @@ from nngcd.core.errors import DataError
 from nngcd.core.progress import OnProgress, Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_categories, read_config, read_environment, read_results
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.manifest_rows import read_rows
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import Split, Truth
-from nngcd.data.tables import read_rows
 from nngcd.metrics.calibration import auroc, expected_calibration_error
 from nngcd.results.images import reading_of, reopened
 from nngcd.results.scoring import Scored, score

@@ -19,12 +19,12 @@ from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config
 from nngcd.data.image_files import ImageFiles, check_files
 from nngcd.data.listed import Listed, warn_of_notes
-from nngcd.data.reading import ReadingSettings
+from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import EMPTY_FOLDER, Problem, Split, image_table
 from nngcd.datasets.opening import locate, open_images
 from nngcd.metrics.calibration import share_interval
 from nngcd.results.confidence import Confidence
-from nngcd.results.tables import N_ALTERNATIVES, NOT_CALIBRATED, ROWS_PER_BLOCK, prediction_table
+from nngcd.results.result_tables import N_ALTERNATIVES, NOT_CALIBRATED, ROWS_PER_BLOCK, prediction_table
 from nngcd.review.session import Review
 from nngcd.training.extraction import centre_features, run_tail
 from nngcd.training.model import Model

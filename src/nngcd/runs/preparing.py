@@ -26,9 +26,9 @@ from nngcd.losses.sparse import warn_if_unbounded
 from nngcd.methods.contract import BaseMethod
 from nngcd.settings import Settings, flat_settings, resolve
 from nngcd.training.bank_plan import BankPlan, plan_bank
+from nngcd.training.init_from import Start
 from nngcd.training.launching import launch
 from nngcd.training.model import Blueprint, build_backbone, move
-from nngcd.training.starting import Start
 from nngcd.views.preprocessing import ViewSettings
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 from nngcd.clustering.surroundings import FILE as SURROUNDINGS
 from nngcd.clustering.surroundings import Surroundings
 from nngcd.core import digests
+from nngcd.core.checked_files import read_content
 from nngcd.core.errors import UserError
-from nngcd.core.reading import read_content
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import (
     CATEGORIES,

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from nngcd import settings as settings_module
 from nngcd.core import config, digests
+from nngcd.core.checked_files import read_json
 from nngcd.core.environment import environment, now
 from nngcd.core.errors import DataError
 from nngcd.core.files import json_text, write_json, write_table, write_tensors, write_text, write_yaml
 from nngcd.core.memory import peak_gb
-from nngcd.core.reading import read_json
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import FEATURES, read_environment, read_split
 from nngcd.core.run_schemas import Estimate
@@ -26,8 +26,8 @@ from nngcd.counting.estimate_k import KEstimate
 from nngcd.data.holding_back import n_unchecked, why_nothing
 from nngcd.data.split import Split, Truth
 from nngcd.results.moves import move_facts, move_table
+from nngcd.results.result_tables import Fitted, category_table, describe, held_back_facts, results_of
 from nngcd.results.scoring import Scored, score
-from nngcd.results.tables import Fitted, category_table, describe, held_back_facts, results_of
 from nngcd.settings import Settings
 
 INPUTS = ("data/manifest.parquet", "data/split.csv", "problems.csv", "environment.json")

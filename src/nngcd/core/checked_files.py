@@ -1,4 +1,4 @@
-"""Reading back what a run wrote: every file is bounded, compared with its digest and checked against its schema.
+"""Checked reading of a run's files: each is bounded in size, compared with its digest and checked against its schema.
 
 Run folders come from strangers and from damaged disks. Whatever is wrong with a file is a `DataError` (R03) that names
 the file and the reason, before anything is made of its content.

@@ -1,4 +1,4 @@
-"""Settings of reading, where nngcd does not guess."""
+"""Settings for reading data, where nngcd does not guess."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starting where another run ended: with its trained tail, and whatever of its method this one has, too."""
+"""Start from another run (`--init-from`): its trained tail, and the parts of its method that both methods have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of a run, from what a person asks for."""
+"""The settings of a new run: those the user asks for, completed with paths, effort and recipe."""
 
 from __future__ import annotations
 

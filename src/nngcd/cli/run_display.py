@@ -1,4 +1,4 @@
-"""Doing a run from the command line: settings from flags, progress as it goes, and what is said of the result."""
+"""The display of a run on the command line: its progress, its result, and the log if asked for."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import logging
 import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -15,21 +13,10 @@ from nngcd.cli.display import PlainFormatter, progress_display, say, say_error, 
 from nngcd.cli.stopping import EXIT_INTERRUPTED
 from nngcd.cli.watching import Watched
 from nngcd.cli.words import found_words, has_collapsed, held_back_words, label_error_words, score_words
-from nngcd.core import config, processes
-from nngcd.core.errors import ConfigError, Interrupted, TrainingError
+from nngcd.core import processes
+from nngcd.core.errors import Interrupted, TrainingError
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
-
-
-def values_from(flags: dict[str, Any], config_file: Path | None, assignments: list[str]) -> config.Values:
-    """Return what the user gives: file, then flags, then `--set`."""
-    given = {name: value for name, value in flags.items() if value is not None}
-    from_file = config.read_yaml(config_file) if config_file else {}
-    for name in ("method", "preset", "effort"):
-        if name in given and given[name] != from_file.get(name, given[name]):
-            reason = f"the settings file has {name} {from_file[name]}; change single settings with --set"
-            raise ConfigError(f"--{name}", given[name], reason)
-    return config.merge(from_file, given, config.parse_assignments(assignments))
 
 
 @contextmanager

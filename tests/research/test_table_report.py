@@ -1,7 +1,7 @@
 import csv
 import io
 
-from nngcd.research.tables import TableReport, as_table
+from nngcd.research.table_report import TableReport, as_table
 
 HEAD, LINES = ["method", "All"], [["sim_gcd", "49.5 ± 2.1"], ["a, b & 50 %", "1.0†"]]
 

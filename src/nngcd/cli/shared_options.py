@@ -1,4 +1,4 @@
-"""Options that several commands share: one name, one meaning, one help text."""
+"""Options and arguments that several commands share: one name, one meaning, one help text."""
 
 from __future__ import annotations
 

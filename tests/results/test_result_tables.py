@@ -10,7 +10,7 @@ import torch
 from nngcd.core.files import write_table
 from nngcd.datasets.arrays import from_arrays
 from nngcd.results.confidence import Confidence, Judgement
-from nngcd.results.tables import (
+from nngcd.results.result_tables import (
     category_table,
     describe,
     expected_right,

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from nngcd.core.errors import ConfigError
-from nngcd.runs import asking
+from nngcd.runs import run_settings
 
 
 @pytest.mark.parametrize(
@@ -18,11 +18,11 @@ from nngcd.runs import asking
     ],
 )
 def test_the_effort_suits_machine_and_backbone(monkeypatch, device, more, effort):
-    monkeypatch.setattr(asking, "choose_device", lambda _: torch.device(device))
-    assert asking.completed({"data": "digits", **more})["effort"] == effort
+    monkeypatch.setattr(run_settings, "choose_device", lambda _: torch.device(device))
+    assert run_settings.completed({"data": "digits", **more})["effort"] == effort
 
 
-@pytest.mark.parametrize("name", asking.PATHS)
+@pytest.mark.parametrize("name", run_settings.PATHS)
 def test_a_path_that_is_a_number_is_refused(name):
     with pytest.raises(ConfigError, match=f"{name} = 3: must be text"):
-        asking.completed({"data": "digits", name: 3})
+        run_settings.completed({"data": "digits", name: 3})
