@@ -45,9 +45,12 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session", autouse=True)
 def _home_of_the_tests(tmp_path_factory):
-    """Whatever the user has added with `nngcd data add` is neither read nor written."""
+    """Neither what the user has added with `nngcd data add` nor weights that lie on this machine change a test."""
+    weights = str(tmp_path_factory.mktemp("weights"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NNGCD_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("HF_HUB_CACHE", weights)
+        patch.setattr("huggingface_hub.constants.HF_HUB_CACHE", weights)
         yield
 
 

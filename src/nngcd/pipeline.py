@@ -60,7 +60,8 @@ def run(  # noqa: PLR0913 (everything but the data has a default)
     progress = progress or Progress()
     if not isinstance(settings, Settings):
         asked = {**as_values(settings), **({} if data is None else {"data": str(data)})}
-        settings = settings_of(values_from_review(Path(from_review), asked, progress) if from_review else asked)
+        asked = values_from_review(Path(from_review), asked, progress) if from_review else asked
+        settings = settings_of(asked, tell=progress.tell)
     folder = carry_out(settings, out=_path(out), cache=_path(cache), progress=progress)
     return with_report(folder, progress) if report else folder
 
@@ -151,7 +152,7 @@ def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | Non
     split, settings = job.given, job.settings
     _LOG.info("%s: %d images, %d labelled in %d classes", split.name, len(split), split.n_labelled, split.n_old)
     if processes.is_first():
-        writing.write_inputs(run, split, job.is_held_back, settings, engine=job.backbone.trunk.engine_facts)
+        writing.write_inputs(run, split, job.is_held_back, settings, backbone=job.backbone)
     fitted = fit_job(job, run=run, cache=cache, progress=progress)
     if not processes.is_first():
         return

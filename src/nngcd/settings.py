@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import yaml
 
+from nngcd.backbones import OWN_BACKBONE
 from nngcd.backbones.engines import USUAL, Engine
 from nngcd.core import config
 from nngcd.core.components import find_component
@@ -21,8 +22,6 @@ from nngcd.results.confidence import UNSURE, check_unsure
 from nngcd.training.loop import TrainingSettings
 from nngcd.views.preprocessing import ViewSettings
 
-OWN_BACKBONE = "efficientnet_lite0"
-"""The default backbone; its weights come with the package."""
 OF_THE_MACHINE = ("device", "precision", "engine", "workers")
 """Settings of the machine: a run may be finished on another one."""
 PRESETS = ("default", "official", "paper")

@@ -15,8 +15,8 @@ from PIL import Image
 
 from nngcd import ImageTable
 from nngcd.checking.check import check_data
-from nngcd.checking.words import _duration
 from nngcd.core.errors import ConfigError, DataError, NngcdWarning
+from nngcd.core.words import duration
 from nngcd.data.near_copies import NONE, near_copies
 from nngcd.data.reading_settings import ReadingSettings
 
@@ -160,7 +160,7 @@ def test_time_per_image_is_counted_up_by_hand():
     [(0.2, "1 s"), (80, "80 s"), (600, "10 min"), (3 * 3600, "3 h"), (96 * 3600, "4 days")],
 )
 def test_times_are_told_in_round_numbers(seconds, words):
-    assert _duration(seconds) == words
+    assert duration(seconds) == words
 
 
 def test_of_copies_one_is_kept_and_it_is_a_labelled_one(image_folder):

@@ -11,6 +11,8 @@ from nngcd.core.components import component_names, find_component
 from nngcd.core.errors import ConfigError, UserError, did_you_mean, warn
 from nngcd.core.memory import keep_freed_memory
 
+OWN_BACKBONE = "efficientnet_lite0"
+"""The packaged backbone: its weights come with nngcd."""
 RANDOM = Path("random")
 """Instead of a file of weights: those a network starts with, the same in every run."""
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 from huggingface_hub import constants
 from torch import nn
 
+from nngcd.backbones.hub_cache import hub_answers, is_cached
 from nngcd.core.errors import ResourceError, UserError
 from nngcd.core.torchvision_ops import make_torchvision_importable
 
 make_torchvision_importable()
 
 import timm  # noqa: E402 (torchvision must be importable first)
-
-HUB_TIMEOUT_SECONDS = 3.0
 
 
 def check_pre_training(name: str, *, needs_weights: bool) -> None:
@@ -42,7 +38,7 @@ def pretrained_timm(name: str) -> nn.Module:
         ResourceError: the weights are neither in the cache nor can they be downloaded.
     """
     try:
-        with _offline_unless_hub_answers():
+        with _offline_unless_needed(name):
             model: nn.Module = timm.create_model(name, pretrained=True, num_classes=0)
     except Exception as error:  # each HTTP library has errors of its own; the cause is named and kept
         raise ResourceError(
@@ -59,22 +55,11 @@ def _address(name: str) -> str:
 
 
 @contextmanager
-def _offline_unless_hub_answers() -> Iterator[None]:
-    """Let the hub look only into its cache while no network is there: it would retry for most of a minute."""
+def _offline_unless_needed(name: str) -> Iterator[None]:
+    """Let the hub look only into its cache where the weights are there, or while no network is: it would retry long."""
     before = constants.HF_HUB_OFFLINE
-    constants.HF_HUB_OFFLINE = before or not _hub_answers()
+    constants.HF_HUB_OFFLINE = before or is_cached(name) or not hub_answers()
     try:
         yield
     finally:
         constants.HF_HUB_OFFLINE = before
-
-
-def _hub_answers() -> bool:
-    try:
-        urlopen(Request(constants.ENDPOINT, method="HEAD"), timeout=HUB_TIMEOUT_SECONDS).close()
-    except HTTPError:
-        return True
-    except OSError as error:
-        # A certificate that only Python's own check rejects: someone answers, and the hub may use other certificates.
-        return isinstance(getattr(error, "reason", None), ssl.SSLError)
-    return True

@@ -52,6 +52,7 @@ class CheckReport:
         split: the data as a fit would get them; None if it would refuse them.
         seconds: estimated seconds of a fit for each effort, if asked for.
         timing: how these were estimated.
+        other_networks: a line for each network that could be used instead, with its time.
         flags: the flags of reading, as typed.
     """
 
@@ -66,6 +67,7 @@ class CheckReport:
     split: Split | None = field(default=None, repr=False)
     seconds: dict[str, float] | None = None
     timing: str = ""
+    other_networks: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
 
     def __str__(self) -> str:

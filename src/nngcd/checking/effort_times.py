@@ -9,12 +9,14 @@ from collections.abc import Callable
 import torch
 
 from nngcd.backbones.backbone import Backbone
+from nngcd.backbones.choosing import measured_gflop_per_second, networks
 from nngcd.backbones.engines import choose_engine
+from nngcd.backbones.hub_cache import is_cached
 from nngcd.checking.check import CheckReport
 from nngcd.core.cores import n_cores
 from nngcd.core.device import choose_device, choose_precision, choose_workers
 from nngcd.core.errors import ResourceError
-from nngcd.core.words import count
+from nngcd.core.words import count, duration
 from nngcd.data.split import Split
 from nngcd.methods.contract import Moment, Overview
 from nngcd.settings import Settings, resolve
@@ -30,11 +32,14 @@ CATEGORIES_PER_KNOWN = 2
 """Sets only the size of the head that is timed, which hardly matters."""
 
 
-def with_times(report: CheckReport, *, backbone: str | None = None, device: str = "auto") -> CheckReport:
+def with_times(
+    report: CheckReport, *, backbone: str | None = None, image_size: int | None = None, device: str = "auto"
+) -> CheckReport:
     """Return the report with the estimated seconds of a fit by effort; without them if the backbone does not load."""
     if report.split is None or report.split.images is None:
         return report
-    chosen = {"device": device} | ({"backbone": backbone} if backbone else {})
+    named = {"backbone": backbone, "image_size": image_size}
+    chosen = {"device": device} | {name: value for name, value in named.items() if value}
     try:
         efforts = {effort: resolve({"effort": effort, **chosen}) for effort in ("quick", "normal", "full")}
         costs = {effort: _costs(report.split, settings) for effort, settings in efforts.items()}
@@ -46,7 +51,21 @@ def with_times(report: CheckReport, *, backbone: str | None = None, device: str 
     }
     where = f"{count(n_cores(), 'core')}, {choose_device(device).type}, at the current load"
     how = f"rough: measured with {where}; excludes estimating the number of categories"
-    return dataclasses.replace(report, seconds=seconds, timing=how)
+    others = _with_other_networks(len(report.split), but=efforts["quick"].backbone, device=choose_device(device))
+    return dataclasses.replace(report, seconds=seconds, timing=how, other_networks=others)
+
+
+def _with_other_networks(n_images: int, *, but: str, device: torch.device) -> tuple[str, ...]:
+    """Return a line each for the transformers that could be used instead, with the time their features would take."""
+    speed = measured_gflop_per_second(device)
+    return tuple(
+        f"With {network.title} ({network.licence}, {network.megabytes} MB"
+        f"{', in the cache' if is_cached(network.name) else ' to download'}): quick about "
+        f"{duration(n_images * network.seconds_per_image(speed))}; --backbone {network.name} "
+        f"--image-size {network.image_size}"
+        for network in networks(device)[:2]
+        if network.name != but
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

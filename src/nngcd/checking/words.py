@@ -6,7 +6,7 @@ import math
 import shlex
 from typing import TYPE_CHECKING
 
-from nngcd.core.words import count
+from nngcd.core.words import count, duration
 from nngcd.data.findings import Finding
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def _verdict(report: CheckReport) -> list[str]:
     lines = [f"Ready.{_times(report)}"]
     if report.timing:
         lines.append(f"  ({report.timing})")
+    lines += [f"  {line}" for line in report.other_networks]
     return [*lines, f"Next:  {command}"]
 
 
@@ -78,13 +79,5 @@ def _times(report: CheckReport) -> str:
     if not report.seconds:
         return ""
     return "  Estimated time of a fit on this machine:  " + ",  ".join(
-        f"{effort} about {_duration(seconds)}" for effort, seconds in report.seconds.items()
+        f"{effort} about {duration(seconds)}" for effort, seconds in report.seconds.items()
     )
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(round(seconds), 1)} s"
-    if seconds < 90 * 60:
-        return f"{round(seconds / 60)} min"
-    return f"{seconds / 3600:.0f} h" if seconds < 72 * 3600 else f"{seconds / 86400:.0f} days"

@@ -52,8 +52,14 @@ def check(  # noqa: PLR0913 (one parameter per flag)
         report = dataclasses.replace(report, flags=(*_named("--dataset", dataset), *as_typed(reading or {})))
         if times and report.split is not None and report.split.images is not None:
             from nngcd.checking.effort_times import with_times
+            from nngcd.runs.network_choice import with_backbone
 
-            report = with_times(report, backbone=backbone, device=device)
+            named = {"backbone": backbone} if backbone else {}
+            asked = {"data": data, "dataset": dataset, "device": device, **named}
+            chosen = with_backbone(asked, tell=progress.tell)
+            report = with_times(
+                report, backbone=chosen.get("backbone"), image_size=chosen.get("image_size"), device=device
+            )
     # Said before it is written: beside images on a read-only share nothing can be.
     if json:
         say_json({"out": str(folder), **report.to_json()})

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +30,7 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     dataset: shared_options.Dataset = None,
     k: Annotated[str, typer.Option("--k", metavar="A..B", help="Fewest and most categories to consider.")] = "auto",
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
-    backbone: Annotated[str | None, typer.Option(help="As for `nngcd fit`. (default: efficientnet_lite0)")] = None,
+    backbone: Annotated[str | None, typer.Option(help="As for `nngcd fit`. (default: auto)")] = None,
     weights: shared_options.Weights = None,
     image_size: shared_options.ImageSize = None,
     device: shared_options.OptionalDevice = None,
@@ -53,6 +54,7 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     from nngcd.counting.estimate_k import checked_method
     from nngcd.datasets.opening import open_dataset
     from nngcd.runs.estimation import estimate_of_images, estimate_of_run
+    from nngcd.runs.network_choice import with_backbone
     from nngcd.runs.writing import write_estimate
     from nngcd.settings import resolve
 
@@ -60,10 +62,11 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     chosen = _given(dataset=dataset, backbone=backbone, weights=weights, image_size=image_size, device=device,
                     engine=engine, workers=workers)  # fmt: skip
     typed = as_typed(reading or {})
-    settings = resolve({"data": data, "seed": seed, "k": k, "reading": reading or {}, **chosen})
+    is_run = bool(data) and RunFolder(Path(data)).environment.is_file()
+    asked = {"data": data, "seed": seed, "k": k, "reading": reading or {}, **chosen}
+    settings = resolve(asked if is_run else with_backbone(asked, tell=partial(say, is_quiet=quiet or json)))
     if settings.k_range and settings.k_range[0] == settings.k_range[1]:
         raise ConfigError("k", k, "is a single number; give a range such as 20..60, or leave out --k")
-    is_run = bool(data) and RunFolder(Path(data)).environment.is_file()
     if is_run and (given := as_flags(chosen | ({"cache": cache} if cache else {})) + typed):
         raise ConfigError(given[0], " ".join(given[1:2]), "applies to images only; leave it out for a run")
     with progress_display(is_quiet=quiet or json) as progress:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +34,7 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     effort: shared_options.Effort = None,
     preset: shared_options.Preset = None,
     backbone: shared_options.Backbone = None,
+    download: shared_options.Download = "ask",
     weights: shared_options.Weights = None,
     init_from: Annotated[str | None, typer.Option(metavar="RUN", help=INIT_FROM_HELP)] = None,
     image_size: shared_options.ImageSize = None,
@@ -64,6 +68,7 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     say("Loading…", is_quiet=quiet or json)  # before torch, which takes seconds
     from nngcd import pipeline
     from nngcd.cli import run_display
+    from nngcd.runs.network_choice import with_backbone
 
     run_display.show_log(verbose)
     flags = {"data": data, "dataset": dataset, "k": k, "method": method, "effort": effort, "preset": preset,
@@ -78,6 +83,9 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
         else:
             _refuse_config(from_review, config_file)
             asked = _requested_values(flags, config_file, assignments or [])
+            if not from_review:
+                may_download = _answer(download, is_quiet=quiet or json)
+                asked = with_backbone(asked, tell=progress.tell, may_download=may_download)
             run = pipeline.run(
                 None, asked, from_review=from_review, out=out, report=report, cache=cache, progress=progress
             )
@@ -96,6 +104,14 @@ def _requested_values(flags: dict[str, Any], config_file: Path | None, assignmen
             reason = f"the settings file has {name} {from_file[name]}; change single settings with --set"
             raise ConfigError(f"--{name}", given[name], reason)
     return config.merge(from_file, given, config.parse_assignments(assignments))
+
+
+def _answer(download: str, *, is_quiet: bool) -> Callable[[str], bool] | None:
+    """Return who answers whether to download a network: the user, the flag, or nobody where nobody could be asked."""
+    if download == "yes":
+        return lambda question: True
+    is_asked = download == "ask" and not is_quiet and sys.stdin.isatty() and sys.stdout.isatty()
+    return partial(typer.confirm, default=True) if is_asked else None
 
 
 def _refuse_config(from_review: Path | None, config_file: Path | None) -> None:

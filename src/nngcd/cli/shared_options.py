@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -35,7 +35,12 @@ BACKBONE_HELP = (
     "efficientnet_lite0, _lite1, _lite2, any timm model, or a pre-training of the paper: "
     "dino, dinov2, mae, ibot, mocov3, sam, deit, deit3, clip, supervised-1k, supervised-22k."
 )
-Backbone = Annotated[str | None, typer.Option(help=BACKBONE_HELP)]
+Backbone = Annotated[
+    str | None, typer.Option(help=f"auto (the best one on this machine, for your own images), {BACKBONE_HELP}")
+]
+Download = Annotated[
+    Literal["ask", "yes", "no"], typer.Option(help="Whether --backbone auto may download a better network.")
+]
 Weights = Annotated[
     str | None, typer.Option(help="Local backbone weights (.safetensors, .pth), or `random` for a trial.")
 ]

@@ -1,4 +1,4 @@
-"""Counts and lists in words."""
+"""Counts, lists and times in words."""
 
 from __future__ import annotations
 
@@ -14,3 +14,12 @@ def quoted(names: Sequence[str], most: int = 4) -> str:
     """Return the first few names in quotes."""
     shown = ", ".join(f"'{name}'" for name in names[:most])
     return f"{shown}, ..." if len(names) > most else shown
+
+
+def duration(seconds: float) -> str:
+    """Return a time in a unit that suits it: `40 s`, `12 min`, `5 h` or `4 days`."""
+    if seconds < 90:
+        return f"{max(round(seconds), 1)} s"
+    if seconds < 90 * 60:
+        return f"{round(seconds / 60)} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 72 * 3600 else f"{seconds / 86400:.0f} days"

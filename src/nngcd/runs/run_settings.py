@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+from nngcd.backbones import OWN_BACKBONE
 from nngcd.core import config
 from nngcd.core.device import choose_device
 from nngcd.core.errors import UserError, warn
 from nngcd.datasets.published import published_names
-from nngcd.settings import OWN_BACKBONE, Settings, resolve
+from nngcd.runs.network_choice import with_backbone
+from nngcd.settings import Settings, resolve
 
 PATHS = ("data", "weights", "init_from")
 """Settings that may be paths."""
 
 
-def settings_of(asked: config.Values) -> Settings:
-    """Return the settings of a new run: what is asked for, over recipe and effort.
+def settings_of(asked: config.Values, *, tell: Callable[[str], None]) -> Settings:
+    """Return the settings of a new run: what is asked for, over recipe and effort, with a network if none is named.
+
+    Args:
+        asked: settings as the user gives them.
+        tell: receives a sentence about the network that was chosen.
 
     Raises:
         UserError: no data are named, or a setting has a name or value that it cannot have.
     """
-    return resolve(completed(asked))
+    return resolve(completed(with_backbone(asked, tell=tell)))
 
 
 def completed(asked: config.Values) -> config.Values:

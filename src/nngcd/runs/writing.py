@@ -12,6 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nngcd import settings as settings_module
+from nngcd.backbones.backbone import Backbone
+from nngcd.backbones.hub_cache import revision_of
 from nngcd.core import config, digests
 from nngcd.core.checked_files import read_json
 from nngcd.core.environment import environment, now
@@ -38,7 +40,7 @@ OUTPUTS = ("results.parquet", "results.csv", "categories.csv", "moves.csv", "met
 
 
 def write_inputs(
-    run: RunFolder, split: Split, is_held_back: NDArray[np.bool_], settings: Settings, *, engine: Mapping[str, str]
+    run: RunFolder, split: Split, is_held_back: NDArray[np.bool_], settings: Settings, *, backbone: Backbone
 ) -> None:
     """Write settings, data and environment before the long work begins.
 
@@ -60,7 +62,9 @@ def write_inputs(
     if before is not None:
         write_json(run.environment, before | {"resumed": [*before.get("resumed", []), now()]})
     else:
-        write_json(run.environment, environment() | {"engine": engine, "split_hash": split.fingerprint})
+        network = {"name": backbone.name, "revision": revision_of(backbone.name), "weights": backbone.fingerprint}
+        facts = {"network": network, "engine": backbone.trunk.engine_facts, "split_hash": split.fingerprint}
+        write_json(run.environment, environment() | facts)
     digests.record(run.path, INPUTS, {run.config.name: digests.settings_digest(config.flatten(values))})
 
 
