@@ -6,12 +6,12 @@ import json
 
 import numpy as np
 import pytest
-import timm
 from huggingface_hub import constants
 from PIL import Image
 from safetensors.torch import save_file
 
 from nngcd.backbones import OWN_BACKBONE, choosing
+from nngcd.backbones.timm_loading import timm
 from nngcd.core.errors import UserError
 from nngcd.runs.network_choice import with_backbone
 

@@ -52,7 +52,7 @@ OTHERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenBackbone:
     """A network, and the sentence that tells a person about it."""
 
     name: str
@@ -60,7 +60,7 @@ class Choice:
     words: str
 
 
-def choose_backbone(device: torch.device, *, may_download: Callable[[str], bool] | None = None) -> Choice:
+def choose_backbone(device: torch.device, *, may_download: Callable[[str], bool] | None = None) -> ChosenBackbone:
     """Return the best network for a machine: one in the cache, one that may be downloaded, or the packaged one.
 
     Args:
@@ -76,18 +76,19 @@ def choose_backbone(device: torch.device, *, may_download: Callable[[str], bool]
             f"backbone: {cached.title} ({cached.licence}), found in the cache. The packaged network is less accurate "
             f"on photographs but much faster: --backbone {OWN_BACKBONE}"
         )
-        return Choice(cached.name, cached.image_size, words + note)
+        return ChosenBackbone(cached.name, cached.image_size, words + note)
     best = preferred[0]
     seconds = best.seconds_per_image(measured_gflop_per_second(device))
     cost = f"{best.megabytes} MB, {best.licence}, about {duration(1000 * seconds)} per 1,000 images on this machine"
     if may_download and seconds < BEARABLE_SECONDS and hub_answers():
         question = f"Download {best.title} ({cost})? It is more accurate on photographs than the packaged network."
         if may_download(question):
-            return Choice(best.name, best.image_size, f"backbone: {best.title}, to be downloaded ({cost}){note}")
+            words = f"backbone: {best.title}, to be downloaded ({cost})"
+            return ChosenBackbone(best.name, best.image_size, words + note)
     words = (
         f"backbone: {OWN_BACKBONE} (packaged). More accurate on photographs: {best.title} ({cost}), with --download yes"
     )
-    return Choice(OWN_BACKBONE, None, words + note)
+    return ChosenBackbone(OWN_BACKBONE, None, words + note)
 
 
 def networks(device: torch.device) -> list[Network]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,9 @@ from nngcd.cli.display import reading as shown
 from nngcd.cli.reading_options import as_typed, takes_reading
 from nngcd.cli.words import k_words
 from nngcd.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from nngcd.settings import Settings
 
 DataOrRun = Annotated[str, typer.Argument(metavar="DATA|RUN", help="Images, as for `nngcd fit`, or a finished run.")]
 METHOD_HELP = "auto, pairs, accuracy (GCD), hold-out (CiPR), communities (DCCL) or silhouette (uses no labels)."
@@ -54,9 +57,7 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     from nngcd.counting.estimate_k import checked_method
     from nngcd.datasets.opening import open_dataset
     from nngcd.runs.estimation import estimate_of_images, estimate_of_run
-    from nngcd.runs.network_choice import with_backbone
     from nngcd.runs.writing import write_estimate
-    from nngcd.settings import resolve
 
     way = checked_method(method)
     chosen = _given(dataset=dataset, backbone=backbone, weights=weights, image_size=image_size, device=device,
@@ -64,9 +65,7 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     typed = as_typed(reading or {})
     is_run = bool(data) and RunFolder(Path(data)).environment.is_file()
     asked = {"data": data, "seed": seed, "k": k, "reading": reading or {}, **chosen}
-    settings = resolve(asked if is_run else with_backbone(asked, tell=partial(say, is_quiet=quiet or json)))
-    if settings.k_range and settings.k_range[0] == settings.k_range[1]:
-        raise ConfigError("k", k, "is a single number; give a range such as 20..60, or leave out --k")
+    settings = _settings(asked, is_run=is_run, tell=partial(say, is_quiet=quiet or json))
     if is_run and (given := as_flags(chosen | ({"cache": cache} if cache else {})) + typed):
         raise ConfigError(given[0], " ".join(given[1:2]), "applies to images only; leave it out for a run")
     with progress_display(is_quiet=quiet or json) as progress:
@@ -91,6 +90,17 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
 def _given(**flags: Any) -> dict[str, Any]:  # noqa: ANN401 (flags of any type)
     """Return the flags that were typed."""
     return {name: value for name, value in flags.items() if value is not None}
+
+
+def _settings(asked: dict[str, Any], *, is_run: bool, tell: Callable[[str], None]) -> Settings:
+    """Return the settings of a fit of the same images, so that its features can be used, with a range of numbers."""
+    from nngcd.runs.network_choice import with_backbone
+    from nngcd.settings import resolve
+
+    settings = resolve(asked if is_run else with_backbone(asked, tell=tell))
+    if settings.k_range and settings.k_range[0] == settings.k_range[1]:
+        raise ConfigError("k", asked["k"], "is a single number; give a range such as 20..60, or leave out --k")
+    return settings
 
 
 def _tell(found: dict[str, Any], out: Path, command: str, *, is_run: bool) -> None:

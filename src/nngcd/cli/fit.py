@@ -14,6 +14,7 @@ from nngcd.cli import shared_options
 from nngcd.cli.display import say
 from nngcd.cli.reading_options import as_typed, takes_reading
 from nngcd.core.errors import ConfigError
+from nngcd.core.progress import Progress
 
 ALL_LABELS_HELP = "Train with every label. Confidence is then not calibrated."
 STRICT_HELP = "Exit with code 5 if nearly all images fall into one category."
@@ -68,7 +69,6 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     say("Loading…", is_quiet=quiet or json)  # before torch, which takes seconds
     from nngcd import pipeline
     from nngcd.cli import run_display
-    from nngcd.runs.network_choice import with_backbone
 
     run_display.show_log(verbose)
     flags = {"data": data, "dataset": dataset, "k": k, "method": method, "effort": effort, "preset": preset,
@@ -81,11 +81,9 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
         if resume:
             run = pipeline.resume(resume, report=report, cache=cache, progress=progress)
         else:
-            _refuse_config(from_review, config_file)
-            asked = _requested_values(flags, config_file, assignments or [])
+            asked = _requested_values(flags, config_file, assignments or [], from_review)
             if not from_review:
-                may_download = _answer(download, is_quiet=quiet or json)
-                asked = with_backbone(asked, tell=progress.tell, may_download=may_download)
+                asked = _with_backbone(asked, download, progress, is_quiet=quiet or json)
             run = pipeline.run(
                 None, asked, from_review=from_review, out=out, report=report, cache=cache, progress=progress
             )
@@ -93,10 +91,14 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     run_display.stop_if_collapsed(run, is_strict=strict)
 
 
-def _requested_values(flags: dict[str, Any], config_file: Path | None, assignments: list[str]) -> dict[str, Any]:
+def _requested_values(
+    flags: dict[str, Any], config_file: Path | None, assignments: list[str], from_review: Path | None
+) -> dict[str, Any]:
     """Return the settings that the user gives; `--set` overrides flags, flags override the file."""
     from nngcd.core import config  # here: `nngcd --help` should not wait for pydantic
 
+    if from_review and config_file:
+        raise ConfigError("--from-review", str(from_review), "uses the settings of that run; leave out --config")
     given = {name: value for name, value in flags.items() if value is not None}
     from_file = config.read_yaml(config_file) if config_file else {}
     for name in ("method", "preset", "effort"):
@@ -106,17 +108,16 @@ def _requested_values(flags: dict[str, Any], config_file: Path | None, assignmen
     return config.merge(from_file, given, config.parse_assignments(assignments))
 
 
-def _answer(download: str, *, is_quiet: bool) -> Callable[[str], bool] | None:
-    """Return who answers whether to download a network: the user, the flag, or nobody where nobody could be asked."""
+def _with_backbone(asked: dict[str, Any], download: str, progress: Progress, *, is_quiet: bool) -> dict[str, Any]:
+    """Return what is asked for with a network; the flag or the user says whether one may be downloaded."""
+    from nngcd.runs.network_choice import with_backbone
+
+    may_download: Callable[[str], bool] | None = None
     if download == "yes":
-        return lambda question: True
-    is_asked = download == "ask" and not is_quiet and sys.stdin.isatty() and sys.stdout.isatty()
-    return partial(typer.confirm, default=True) if is_asked else None
-
-
-def _refuse_config(from_review: Path | None, config_file: Path | None) -> None:
-    if from_review and config_file:
-        raise ConfigError("--from-review", str(from_review), "uses the settings of that run; leave out --config")
+        may_download = lambda question: True  # noqa: E731 (the flag has answered)
+    elif download == "ask" and not is_quiet and sys.stdin.isatty() and sys.stdout.isatty():
+        may_download = partial(typer.confirm, default=True)
+    return with_backbone(asked, tell=progress.tell, may_download=may_download)
 
 
 def _refuse_beside(resume: Path | None, flags: dict[str, Any]) -> None:

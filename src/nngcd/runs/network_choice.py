@@ -44,7 +44,7 @@ def _is_open(values: config.Values) -> bool:
     data = str(values.get("data") or "")
     if processes.count() > 1:  # each machine would choose for itself
         return False
-    if any(values.get(name) for name in NEEDS_NO_CHOICE) or not Path(data).exists():
+    if any(values.get(name) for name in NEEDS_NO_CHOICE) or not (data and Path(data).exists()):
         return False
     if data in published_names() or Path(data).suffix in (".npz", ".npy"):
         return False
