@@ -81,3 +81,19 @@ def test_a_note_is_printed_as_it_is_written(terminal, monkeypatch):
         warn("plain")
     display.show_warning(r"a\[b] [/]", display.NngcdWarning, "", 0, sys.stderr)
     assert r"a\[b] [/]" in terminal.getvalue()
+
+
+def test_programs_get_progress_as_json(monkeypatch, capsys):
+    monkeypatch.setenv("NNGCD_PROGRESS", "json")
+    monkeypatch.setattr(display, "OUT", Console(file=sys.stdout, soft_wrap=True))
+    with display.progress_display(is_quiet=False) as progress:
+        progress.tell("3 images have a label")
+        progress.start("training", 4)
+        progress.advance(1, "loss 2.0")
+        progress.finish("done")
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert said == [
+        {"said": "3 images have a label"},
+        {"stage": "training", "done": 0, "total": 4, "note": ""},
+        {"stage": "training", "done": 4, "total": 4, "note": "done"},
+    ]

@@ -56,6 +56,7 @@ class Output(Console):
 OUT = Output(soft_wrap=True)
 ERRORS = Output(stderr=True, soft_wrap=True)
 SECONDS_BETWEEN_LINES = 10
+SECONDS_BETWEEN_OBJECTS = 0.5
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters except tab and line feed, marks that turn the direction of text, and bytes that are no UTF-8."""
 
@@ -138,6 +139,47 @@ class LineProgress(Progress):
         say(f"{self.prefix + self.stage:<24} {text}".rstrip())
 
 
+class JsonProgress(Progress):
+    """A JSON object on each line, for programs that start this one: `NNGCD_PROGRESS=json`."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self.prefix = prefix
+
+    def __enter__(self) -> JsonProgress:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def start(self, stage: str, total: int) -> None:
+        """Tell of the stage."""
+        self.stage, self.total, self.done, self.last_line = self.prefix + stage, total, 0, time.monotonic()
+        self._line("")
+
+    def advance(self, n: int = 1, note: str = "") -> None:
+        """Tell how much is done, at most so many times a second as anyone can read."""
+        self.done += n
+        if (now := time.monotonic()) - self.last_line >= SECONDS_BETWEEN_OBJECTS:
+            self.last_line = now
+            self._line(note)
+
+    def finish(self, note: str = "") -> None:
+        """Tell of the result."""
+        self.done = self.total
+        self._line(note)
+
+    def tell(self, text: str) -> None:
+        """Pass on a sentence."""
+        _say_object({"said": self.prefix + text})
+
+    def _line(self, note: str) -> None:
+        _say_object({"stage": self.stage, "done": self.done, "total": self.total, "note": note})
+
+
+def _say_object(values: dict[str, object]) -> None:
+    OUT.out(json.dumps(values), highlight=False)
+
+
 class NoProgress(Progress):
     """Nothing at all; for --quiet and --json."""
 
@@ -148,10 +190,12 @@ class NoProgress(Progress):
         pass
 
 
-def progress_display(*, is_quiet: bool, prefix: str = "") -> BarProgress | LineProgress | NoProgress:
+def progress_display(*, is_quiet: bool, prefix: str = "") -> BarProgress | LineProgress | JsonProgress | NoProgress:
     """Return the display that suits where the output goes."""
     if is_quiet:
         return NoProgress()
+    if os.environ.get("NNGCD_PROGRESS") == "json":
+        return JsonProgress(prefix)
     return BarProgress(prefix) if OUT.is_terminal else LineProgress(prefix)
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from nngcd.report.findings import Findings
-from nngcd.report.map import unit
+from nngcd.results.map import unit
 
 ROWS_PER_BLOCK = 8192
 MOST_CARDS = 1000

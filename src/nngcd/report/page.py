@@ -25,7 +25,7 @@ from nngcd.report import sections
 from nngcd.report.card_html import card_html, cohesion_words
 from nngcd.report.cards import Card, card_order, make_cards
 from nngcd.report.findings import Findings
-from nngcd.report.map import Map, make_map, sample
+from nngcd.results.map import Map, make_map, sample
 from nngcd.report.matrix import make_matrix
 from nngcd.report.thumbnails import URI_START, Thumbnails, make_thumbnails
 

@@ -59,16 +59,15 @@ def decisions(reviewed: Reviewed) -> pd.DataFrame:
     part that has no name: its id is not what a person called it.
     """
     table = reviewed.table[reviewed.table["image_id"].notna()]
-    given = table["label_given"].astype("object").where(table["label_given"].notna(), None)
-    descent = {label: set(reviewed.state.became(label)) for label in given.dropna().unique()}
-    found = [
-        # Of an image that was moved elsewhere the given label is no longer true.
-        _decision(reviewed.state, placed, label if label and placed.category in descent[label] else None)
-        for placed, label in zip((reviewed.state.images[image] for image in table["image_id"]), given, strict=True)
-    ]
+    found = _decided(reviewed.state, table)
     labels, sources = zip(*found, strict=True)
     columns = {"image_id": table["image_id"], "file_name": table["file_name"]}
     return pd.DataFrame(columns | {"label": list(labels), "source": list(sources)}, dtype="object")
+
+
+def count_labels(results: pd.DataFrame, state: State) -> int:
+    """Return how many images of a run would have a label in a run that learns from its review."""
+    return sum(label is not None for label, _ in _decided(state, results))
 
 
 def undecided(reviewed: Reviewed) -> dict[str, int]:
@@ -81,6 +80,23 @@ def undecided(reviewed: Reviewed) -> dict[str, int]:
     without = table.loc[table["source"].isna(), "image_id"].map(lambda image: state.images[image].category)
     counts = without[without.isin(made)].value_counts()
     return {id_: int(counts[id_]) for id_ in sorted(counts.index) if state.categories[id_].kind == "new"}
+
+
+def _decided(state: State, table: pd.DataFrame) -> list[tuple[str | None, str | None]]:
+    """Return the label and its source for each row of a table with `image_id` and `label_given`."""
+    given = table["label_given"].astype("object").where(table["label_given"].notna(), None)
+    descent = {label: set(state.became(label)) for label in given.dropna().unique()}
+    known: dict[tuple[str | None, str | None, str | None], tuple[str | None, str | None]] = {}
+    found = []
+    for image, label in zip(table["image_id"], given, strict=True):
+        placed = state.images[image]
+        # Of an image that was moved elsewhere the given label is no longer true.
+        still = label if label and placed.category in descent[label] else None
+        alike = (placed.category, placed.action, still)
+        if alike not in known:
+            known[alike] = _decision(state, placed, still)
+        found.append(known[alike])
+    return found
 
 
 def _decision(state: State, placed: Placed, given: str | None) -> tuple[str | None, str | None]:

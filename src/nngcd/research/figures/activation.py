@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from nngcd.methods.heads import negative_mass
-from nngcd.report.map import unit
+from nngcd.results.map import unit
 from nngcd.research.figures.marks import COLOURS, LINES
 from nngcd.research.figures.page import FigurePage
 from nngcd.research.figures.subject import Subject

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nngcd.core.seeds import numpy_generator
-from nngcd.report.map import FEWEST_IMAGES, PERPLEXITY, embed
+from nngcd.results.map import FEWEST_IMAGES, PERPLEXITY, embed
 from nngcd.research.figures.marks import COLOURS, MARKERS, nth
 from nngcd.research.figures.page import FigurePage
 from nngcd.research.figures.subject import Grouping, Subject, UndrawableError, chosen_classes

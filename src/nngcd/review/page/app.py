@@ -5,36 +5,35 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from nngcd.core.errors import DataError, ResourceError, UserError
-from nngcd.review.edit_log import ChangedElsewhereError
+from nngcd.core.errors import UserError
 from nngcd.review.page import listing, suggesting
-from nngcd.review.page.desk import Desk, GoneError, ReadOnlyError, StaleError
+from nngcd.review.page.answering import editing, number, part, reading, say_error, say_status, taking_json
+from nngcd.review.page.desk import Desk
 from nngcd.review.page.editing import Edits, Undo, do, parse
 from nngcd.review.page.index import Ids
+from nngcd.review.page.learn_answers import LearnAnswers
 from nngcd.review.page.listing import JsonValues
 from nngcd.review.page.log_words import log_lines
-from nngcd.review.page.pictures import SIZES, NoPictureError, PictureStore
+from nngcd.review.page.map_answers import MapAnswers
+from nngcd.review.page.pictures import SIZES, PictureStore
 from nngcd.review.page.safety import Door, Guard
 
 ASSET_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 SECONDS_BETWEEN_LOOKS = 0.5
 """How soon a window learns that another one, or another program, has changed something."""
-STATUS = (
-    (StaleError, 409), (ChangedElsewhereError, 409), (ReadOnlyError, 403), (GoneError, 410), (NoPictureError, 404),
-    (ResourceError, 507), (DataError, 500), (UserError, 422),
-)  # fmt: skip
 
 
 class ReviewPage:
@@ -48,6 +47,7 @@ class ReviewPage:
 
     def __init__(self, desk: Desk, pictures: PictureStore, door: Door) -> None:
         self.desk, self.pictures, self.door = desk, pictures, door
+        self.map, self.lessons = MapAnswers(desk), LearnAnswers(desk)
         self.is_closing = False
 
     def app(self) -> Starlette:
@@ -57,22 +57,28 @@ class ReviewPage:
             Route("/", self.home, methods=get),
             Route("/assets/{name}", self.asset, methods=get),
             Route("/img/{image}", self.picture, methods=get),
-            Route("/api/run", self._locked(self.run), methods=get),
-            Route("/api/categories", self._locked(self.categories), methods=get),
-            Route("/api/categories/{id}", self._locked(self.category), methods=get),
-            Route("/api/categories/{id}/images", self._locked(self.images), methods=get),
-            Route("/api/categories/{id}/nearest", self._locked(self.nearest), methods=get),
-            Route("/api/categories/{id}/parts", self._locked(self.parts), methods=get),
-            Route("/api/suggestions", self._locked(self.suggestions), methods=get),
-            Route("/api/unsure", self._locked(self.unsure), methods=get),
-            Route("/api/similar/{image}", self._locked(self.similar), methods=get),
-            Route("/api/log", self._locked(self.log), methods=get),
+            Route("/api/run", reading(self.desk, self.run), methods=get),
+            Route("/api/categories", reading(self.desk, self.categories), methods=get),
+            Route("/api/categories/{id}", reading(self.desk, self.category), methods=get),
+            Route("/api/categories/{id}/images", reading(self.desk, self.images), methods=get),
+            Route("/api/categories/{id}/nearest", reading(self.desk, self.nearest), methods=get),
+            Route("/api/categories/{id}/parts", reading(self.desk, self.parts), methods=get),
+            Route("/api/suggestions", reading(self.desk, self.suggestions), methods=get),
+            Route("/api/unsure", reading(self.desk, self.unsure), methods=get),
+            Route("/api/similar/{image}", reading(self.desk, self.similar), methods=get),
+            Route("/api/images", reading(self.desk, self.chosen_images), methods=get),
+            Route("/api/points.bin", self.map.points, methods=get),
+            Route("/api/points/categories.bin", self.map.changed, methods=get),
+            Route("/api/learn", self.lessons.look, methods=get),
+            Route("/api/learn", taking_json(self.lessons.start), methods=post),
+            Route("/api/learn", taking_json(self.lessons.stop), methods=["DELETE"]),
+            Route("/api/log", reading(self.desk, self.log), methods=get),
             Route("/api/events", self.events, methods=get),
-            Route("/api/edits", self._changing(self.edit), methods=post),
-            Route("/api/undo", self._changing(self.undo), methods=post),
-            Route("/api/redo", self._changing(self.redo), methods=post),
+            Route("/api/edits", editing(self.desk, self.edit), methods=post),
+            Route("/api/undo", editing(self.desk, self.undo), methods=post),
+            Route("/api/redo", editing(self.desk, self.redo), methods=post),
         ]
-        handlers: Any = {UserError: _say_error, HTTPException: _say_status}
+        handlers: Any = {UserError: say_error, HTTPException: say_status}
         return Starlette(routes=routes, middleware=[Middleware(Guard, door=self.door)], exception_handlers=handlers)
 
     def home(self, request: Request) -> Response:
@@ -115,8 +121,8 @@ class ReviewPage:
         )  # fmt: skip
         if "id" in asked:  # perhaps retired by now, which is no error here
             found = [facts for facts in found if facts["id"] == asked["id"]]
-        offset, n = _part(request, 50)
-        n_typical = _number(request, "typical", 4, most=listing.N_TYPICAL)
+        offset, n = part(request, 50)
+        n_typical = number(request, "typical", 4, most=listing.N_TYPICAL)
         items = [listing.with_typical(self.desk, facts, n_typical) for facts in found[offset : offset + n]]
         return {"total": len(found), "offset": offset, "items": items}
 
@@ -127,7 +133,7 @@ class ReviewPage:
     def images(self, request: Request) -> JsonValues:
         """Return a part of a category's images."""
         rows = listing.images_of(self.desk, request.path_params["id"], request.query_params.get("order", "doubtful"))
-        return self._image_part(rows, *_part(request, 120))
+        return self._image_part(rows, *part(request, 120))
 
     def nearest(self, request: Request) -> JsonValues:
         """Return the most similar categories."""
@@ -135,7 +141,7 @@ class ReviewPage:
 
     def parts(self, request: Request) -> JsonValues:
         """Return a proposal for a split."""
-        n = _number(request, "n", 0, most=suggesting.MOST_PARTS)
+        n = number(request, "n", 0, most=suggesting.MOST_PARTS)
         return {"parts": suggesting.parts(self.desk, request.path_params["id"], n or None)}
 
     def suggestions(self, request: Request) -> JsonValues:
@@ -144,11 +150,11 @@ class ReviewPage:
         if kind not in ("merge", "split"):
             raise UserError(f"kind '{kind}': must be merge or split.")
         suggest = suggesting.merges if kind == "merge" else suggesting.splits
-        return suggest(self.desk, *_part(request, 10))
+        return suggest(self.desk, *part(request, 10))
 
     def unsure(self, request: Request) -> JsonValues:
         """Return a part of the unsure images, each with its best categories."""
-        rows, (offset, n) = listing.unsure_rows(self.desk), _part(request, 10)
+        rows, (offset, n) = listing.unsure_rows(self.desk), part(request, 10)
         items = [
             {**listing.image_facts(self.desk, row), "choices": listing.choices(self.desk, row)}
             for row in rows[offset : offset + n].tolist()
@@ -157,12 +163,18 @@ class ReviewPage:
 
     def similar(self, request: Request) -> JsonValues:
         """Return the images most similar to one."""
-        offset, n = _part(request, 60)
+        offset, n = part(request, 60)
         return self._image_part(listing.similar_rows(self.desk, request.path_params["image"], offset + n), offset, n)
+
+    def chosen_images(self, request: Request) -> JsonValues:
+        """Return the images of some ids (`?id=a&id=b`), for example those chosen on the map."""
+        asked = request.query_params.getlist("id")[: listing.MOST_AT_ONCE]
+        rows = [self.desk.index.row_of[image] for image in asked if image in self.desk.index.row_of]
+        return self._image_part(np.array(rows, dtype=np.int64), 0, len(rows))
 
     def log(self, request: Request) -> JsonValues:
         """Return a part of the log, newest first."""
-        lines, (offset, n) = log_lines(self.desk.review.log.edits, self.desk.review.state), _part(request, 100)
+        lines, (offset, n) = log_lines(self.desk.review.log.edits, self.desk.review.state), part(request, 100)
         return {"total": len(lines), "offset": offset, "items": lines[offset : offset + n]}
 
     def edit(self, values: object) -> None:
@@ -210,60 +222,6 @@ class ReviewPage:
         items = [listing.image_facts(self.desk, row) for row in rows[offset : offset + n].tolist()]
         return {"total": len(rows), "offset": offset, "items": items}
 
-    def _locked(self, answer: Callable[[Request], JsonValues]) -> Callable[[Request], Response]:
-        """Return an endpoint that reads; Starlette runs it in a thread, so requests wait for each other here."""
-
-        def endpoint(request: Request) -> Response:
-            with self.desk.lock:
-                self.desk.refresh()
-                return JSONResponse({**answer(request), "version": self.desk.version})
-
-        return endpoint
-
-    def _changing(self, change: Callable[[object], None]) -> Callable[[Request], Any]:
-        """Return an endpoint that edits: when it answers, the edit is on the disk."""
-
-        def locked(values: object) -> Response:
-            with self.desk.lock:
-                try:
-                    change(values)
-                except (StaleError, ChangedElsewhereError) as error:
-                    self.desk.refresh()
-                    return JSONResponse({"error": str(error), "version": self.desk.version}, 409)
-                facts = listing.run_facts(self.desk)
-                lines = log_lines(self.desk.review.log.edits[-1:], self.desk.review.state)
-                return JSONResponse({**facts, "words": lines[0]["words"] if lines else ""})
-
-        async def endpoint(request: Request) -> Response:
-            try:
-                values = json.loads(await request.body())
-            except (ValueError, RecursionError, ClientDisconnect):
-                return JSONResponse({"error": "The request is not valid JSON."}, 400)
-            return await run_in_threadpool(locked, values)
-
-        return endpoint
-
 
 def _asset(name: str) -> bytes:
     return files(__package__).joinpath("assets", name).read_bytes()
-
-
-def _say_error(request: Request, error: Exception) -> Response:
-    status = next(status for kind, status in STATUS if isinstance(error, kind))
-    return JSONResponse({"error": str(error)}, status)
-
-
-def _say_status(request: Request, error: Exception) -> Response:
-    status = getattr(error, "status_code", 500)
-    return JSONResponse({"error": str(getattr(error, "detail", "")) or "The request failed."}, status)
-
-
-def _number(request: Request, name: str, default: int, *, most: int) -> int:
-    text = request.query_params.get(name, str(default))
-    if not text.isdecimal() or len(text) > 9:
-        raise UserError(f"{name} '{text[:20]}': must be a whole number.")
-    return min(int(text), most)
-
-
-def _part(request: Request, n: int) -> tuple[int, int]:
-    return _number(request, "offset", 0, most=10**9), _number(request, "n", n, most=listing.MOST_AT_ONCE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import RLock
@@ -50,11 +50,11 @@ class Desk:
         self.settings = read_config(run)
         self.review = Review(run, user=user)
         self._features = read_features(run, len(self.review.results))
-        self._look()
+        self._look({})
 
-    def _look(self) -> None:
+    def _look(self, numbers: Mapping[str, int]) -> None:
         results = self.review.results
-        self.index = Index(results, self._features, self.review.state)
+        self.index = Index(results, self._features, self.review.state, numbers)
         self.confidence_n: NDArray[np.float64] = results["confidence"].to_numpy(dtype=np.float64)
         self.is_labelled_n: NDArray[np.bool_] = results["label_given"].notna().to_numpy(dtype=bool)
         self.is_unsure_n: NDArray[np.bool_] = (results["status"] == "unsure").to_numpy(dtype=bool)
@@ -75,7 +75,7 @@ class Desk:
             raise GoneError(f"{self.run.path} is gone. Put the folder back, or stop this page.")
         if not self.review.log.is_current:
             self.review = Review(self.run, user=self._user)
-            self._look()
+            self._look(self.index.numbers)
 
     @contextmanager
     def editing(self, version: int) -> Iterator[Review]:

@@ -48,6 +48,12 @@ class Undo(_Wanted):
     n: int = Field(default=1, ge=1, le=MOST_UNDONE)
 
 
+class Learn(_Wanted):
+    """A wish to train a new run; with a version, only if the review still has that one."""
+
+    version: int | None = None
+
+
 def parse(schema: type[BaseModel], values: Any) -> Any:  # noqa: ANN401 (JSON in, a value of `schema` out)
     """Return what was sent as a value of a schema.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -27,13 +27,16 @@ class Index:
         results: the run's result table.
         features_nd: the learned feature of each row.
         state: where the images are now.
+        numbers: of categories as an earlier index gave them, which windows that are open know.
     """
 
-    def __init__(self, results: pd.DataFrame, features_nd: Tensor, state: State) -> None:
+    def __init__(
+        self, results: pd.DataFrame, features_nd: Tensor, state: State, numbers: Mapping[str, int] | None = None
+    ) -> None:
         self.ids = [str(image) for image in results["image_id"]]
         self.row_of = {image: row for row, image in enumerate(self.ids)}
         self.unit_nd = _unit(features_nd)
-        self.numbers: dict[str, int] = {}
+        self.numbers: dict[str, int] = dict(numbers or {})
         for id_ in state.categories:
             self._number(id_)
         placed = [state.images[image] for image in self.ids]

@@ -120,6 +120,7 @@ def image_facts(desk: Desk, row: int) -> JsonValues:
     """Return what is said of one image."""
     results, confidence = desk.review.results, desk.confidence_n[row]
     given = results["label_given"].iat[row]
+    category = desk.review.state.images[desk.index.ids[row]].category
     return {
         "id": desk.index.ids[row],
         "file_name": str(results["file_name"].iat[row]),
@@ -127,7 +128,8 @@ def image_facts(desk: Desk, row: int) -> JsonValues:
         "is_unsure": bool(desk.is_unsure_n[row]),
         "is_decided": bool(desk.index.is_decided_n[row]),
         "label_given": given if isinstance(given, str) else None,
-        "category": desk.review.state.images[desk.index.ids[row]].category,
+        "category": category,
+        "name": None if category is None else desk.review.state.categories[category].name,
     }
 
 

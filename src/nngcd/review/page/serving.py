@@ -58,7 +58,10 @@ def opened(run: RunFolder, *, root: Path | None, host: str, port: int, is_read_o
         page = ReviewPage(desk, store, Door(host, listening.getsockname()[1]))
         config = uvicorn.Config(page.app(), log_config=None, access_log=False, server_header=False, lifespan="off",
                                 timeout_graceful_shutdown=2)  # fmt: skip
-        yield Server(config, page, listening)
+        try:
+            yield Server(config, page, listening)
+        finally:
+            page.lessons.learning.stop()
 
 
 def _listen(host: str, port: int) -> socket.socket:

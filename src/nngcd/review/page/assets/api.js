@@ -1,50 +1,72 @@
-/** Talking to the server. Every edit names the version it was made on; the server refuses one made on an older version. */
+/** Talking to the server. Every edit names the version it was made on; the server refuses one made on an older one. */
+/** @import {Run} from "./types.js" */
 
-export const run = { version: 0 };
+export const run = /** @type {Run} */ (/** @type {unknown} */ ({ version: 0 }));
+/** @type {(() => void)[]} */
 const listeners = [];
+/** @type {Promise<any>} */
 let posting = Promise.resolve(); // the last edit of this window
 
 /** @param {() => void} listener called whenever somebody else changed the review */
 export const onChange = (listener) => listeners.push(listener);
+const tell = () => listeners.forEach((listener) => listener());
 
-async function answer(response) {
-  const values = await response.json().catch(() => ({ error: "The server's answer could not be read." }));
-  if (!response.ok) throw Object.assign(new Error(values.error), { status: response.status });
-  return values;
+/** @param {string} text @param {number} status */
+const failure = (text, status) => Object.assign(new Error(text), { status });
+const lost = () => failure("The server does not answer. Is `nngcd review` still running?", 0);
+
+/** @param {Response} response */
+async function checked(response) {
+  if (response.ok) return response;
+  const { error } = await response.json().catch(() => ({ error: "The server's answer could not be read." }));
+  throw failure(error, response.status);
 }
 
-const lost = () => Object.assign(new Error("The server does not answer. Is `nngcd review` still running?"), { status: 0 });
+/** @param {string} path @param {RequestInit} [how] */
+const ask = async (path, how) =>
+  checked(
+    await fetch(path, how).catch(() => {
+      throw lost();
+    }),
+  );
 
-export async function get(path) {
-  return answer(await fetch(path).catch(() => { throw lost(); }));
-}
+/** @param {string} path @returns {Promise<any>} */
+export const get = async (path) => (await ask(path)).json();
 
+/** @param {string} path */
+export const getBinary = async (path) => (await ask(path)).arrayBuffer();
+
+/** @param {string} method @param {string} path @param {Object} [body] @returns {Promise<any>} */
+export const send = async (method, path, body = {}) =>
+  (await ask(path, { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })).json();
+
+/** @param {string} path @param {Object} body @returns {Promise<Run>} */
 function post(path, body) {
-  const done = send(path, body);
+  const done = change(path, { version: run.version, ...body });
   posting = done.catch(() => {});
   return done;
 }
 
-async function send(path, body) {
-  const sent = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
-  const response = await fetch(path, sent).catch(() => { throw lost(); });
+/** @param {string} path @param {Object} body @returns {Promise<Run>} */
+async function change(path, body) {
   try {
-    Object.assign(run, await answer(response));
+    return Object.assign(run, await send("POST", path, body));
   } catch (error) {
-    if (error.status === 409) await refresh().then(() => listeners.forEach((listener) => listener()));
+    if (/** @type {any} */ (error).status === 409) await refresh().then(tell);
     throw error;
   }
-  return run;
 }
 
 /** Several changes are one edit, undone together. @param {...Object} changes */
-export const edit = (...changes) => post("/api/edits", { version: run.version, changes });
-export const undo = (n = 1) => post("/api/undo", { version: run.version, n });
-export const redo = (n = 1) => post("/api/redo", { version: run.version, n });
+export const edit = (...changes) => post("/api/edits", { changes });
+export const undo = (n = 1) => post("/api/undo", { n });
+export const redo = (n = 1) => post("/api/redo", { n });
 
-export async function refresh() {
-  return Object.assign(run, await get("/api/run"));
-}
+/** @returns {Promise<Run>} */
+export const refresh = async () => Object.assign(run, await get("/api/run"));
+
+/** @param {string} id */
+export const categoryPath = (id) => `/api/categories/${encodeURIComponent(id)}`;
 
 /** Listen for edits of other windows and programs. */
 export function follow() {
@@ -53,6 +75,6 @@ export function follow() {
     await posting; // an edit of this window may be told of here before it is answered
     if (JSON.parse(event.data).version <= run.version) return;
     await refresh();
-    listeners.forEach((listener) => listener());
+    tell();
   };
 }

@@ -1,158 +1,244 @@
 /** One category at a time, the one whose approval settles most images first. */
-import { badge, counted, h, percent, picture, strip } from "./dom.js";
-import { edit, get, run } from "./api.js";
-import { askName, confirm, zoom } from "./dialogs.js";
-import { Grid } from "./grid.js";
+import { badge, counted, h, keyButton, number, percent, strip } from "./dom.js";
+import { categoryPath, edit, get, run } from "./api.js";
+import { askName, confirm } from "./dialogs.js";
+import { Neighbours } from "./neighbours.js";
+import { Sheet } from "./sheet.js";
+/** @import {App} from "./main.js" */
+/** @import {Category, ImagePart} from "./types.js" */
+/** @typedef {{category: Category, images: ImagePart, nearest: {known: Category[], new: Category[]}}} Loaded */
 
-const N = 120;
+/** Categories of the list that are asked for at once. */
+const N_LISTED = 400;
 
 export class Queue {
+  /** @param {App} app */
   constructor(app) {
-    this.app = app; this.category = null; this.offset = 0; this.similar = null;
-    this.head = h("div"); this.side = h("aside", { "aria-label": "Nearest categories" });
-    this.bar = h("div", { class: "actions" });
-    this.grid = new Grid(() => this.drawBar());
-    this.shown = h("p", { class: "shown" });
-    this.element = h("div", { class: "queue" }, h("section", {}, this.head, this.bar, this.shown, this.grid.element), this.side);
+    this.app = app;
+    /** @type {Category|null} */
+    this.category = null;
+    /** @type {Category[]} */
+    this.list = []; // the open ones, in their order; perhaps not yet all of them
+    this.nOpen = this.at = 0;
+    this.head = h("header", { class: "head" });
+    this.bar = h("div", { class: "actions bar-of-actions" });
+    this.sheet = new Sheet(app, () => this.drawBar());
+    this.neighbours = new Neighbours((other) => this.toNeighbour(other));
+    const work = h("section", { class: "work" }, this.bar, this.sheet.element);
+    this.element = h("div", { class: "queue" }, this.head, this.neighbours.element, work);
   }
 
-  /** @param {string} [id] a category; without one, stay at this one if it is still there, else the first open one */
+  /** What `show` is given to come back here. */
+  place() {
+    return this.category?.id;
+  }
+
+  /** @param {string} [id] a category; without one, stay at this one if it is still there, else the next open one */
   async show(id) {
-    this.similar = null;
-    const { items } = await get("/api/categories?sort=queue&status=open&n=400&typical=0");
-    this.open = items;
     const wanted = id ?? this.category?.id;
-    const here = wanted ? (await get(`/api/categories?typical=9&id=${encodeURIComponent(wanted)}`)).items[0] : null;
-    const first = items[Math.min(this.place ?? 0, items.length - 1)] ?? items[0];
-    await this.put(here ? here : first && (await get(`/api/categories/${encodeURIComponent(first.id)}`)));
+    const [here] = await Promise.all([wanted ? this.load(wanted) : null, this.loadList()]);
+    if (here) this.put(here);
+    else await this.showOpen();
   }
 
-  async put(category, offset = 0) {
-    const isSame = category && this.category?.id === category.id && offset === this.offset;
-    this.category = category; this.offset = offset;
-    if (!category) return this.finish();
-    const at = this.open.findIndex((one) => one.id === category.id);
-    if (at >= 0) this.place = at;
-    const path = `/api/categories/${encodeURIComponent(category.id)}`;
-    const [images, nearest] = await Promise.all([get(`${path}/images?order=doubtful&offset=${offset}&n=${N}`), get(`${path}/nearest`)]);
-    this.total = images.total;
-    this.near = [...nearest.known, ...nearest.new];
-    this.drawHead(); this.drawSide(nearest);
-    this.grid.show(images.items);
-    this.shown.textContent = images.total > N ? `Least sure first. Showing ${offset + 1} to ${Math.min(offset + N, images.total)} of ${images.total.toLocaleString("en")} (Page Down for more).` : "Least sure first.";
+  /** The open category at the present place of the list, or the last one. */
+  async showOpen() {
+    const next = this.list[Math.min(this.at, this.list.length - 1)];
+    const found = next ? await this.load(next.id) : null;
+    if (found) this.put(found);
+    else this.finish();
+  }
+
+  /** @param {number} [offset] of the part of the list */
+  async loadList(offset = 0) {
+    const path = `/api/categories?sort=queue&status=open&typical=0&n=${N_LISTED}&offset=${offset}`;
+    const { items, total } = await get(path);
+    this.list = [...this.list.slice(0, offset), ...items];
+    this.nOpen = total;
+  }
+
+  /** @param {string} id @returns {Promise<Loaded|null>} null where the category is retired */
+  async load(id) {
+    const path = categoryPath(id);
+    const offset = this.sheet.offset && id === this.category?.id && !this.sheet.before ? this.sheet.offset : 0;
+    const parts = [get(path), get(`${path}/images?order=doubtful&offset=${offset}&n=120`), get(`${path}/nearest`)];
+    const [category, images, nearest] = await Promise.all(parts).catch((error) => {
+      if (error.status !== 422) throw error;
+      return [null];
+    });
+    return category?.size ? { category, images, nearest } : null;
+  }
+
+  /** @param {Loaded} loaded */
+  put({ category, images, nearest }) {
+    const isSame = this.category?.id === category.id;
+    this.category = category;
+    const at = this.list.findIndex((one) => one.id === category.id);
+    if (at >= 0) this.at = at;
+    this.drawHead(category);
+    this.neighbours.draw(nearest);
+    const path = `${categoryPath(category.id)}/images?order=doubtful`;
+    const subject = {
+      source: (/** @type {number} */ offset, /** @type {number} */ n) => get(`${path}&offset=${offset}&n=${n}`),
+      words: "Least sure first.",
+      category,
+    };
+    if (isSame && this.sheet.before) return this.sheet.again();
     if (!isSame) window.scrollTo(0, 0);
+    const offset = isSame ? this.sheet.offset : 0;
+    return this.sheet.open(subject, { offset, keep: isSame, part: images });
   }
 
   finish() {
-    this.head.replaceChildren(h("h2", { text: "All categories are approved." }), h("p", { text: "Export the results with nngcd export, or train on them with nngcd fit --from-review." }));
-    this.side.replaceChildren(); this.grid.show([]); this.bar.replaceChildren(); this.shown.textContent = "";
+    this.category = null;
+    const text = "Press “Learn” above to train on what you decided, or export the results with nngcd export.";
+    this.head.replaceChildren(h("h2", { text: "All categories are approved." }), h("p", { text }));
+    this.neighbours.element.replaceChildren();
+    this.sheet.clear();
+    this.bar.replaceChildren();
   }
 
-  drawHead() {
-    const one = this.category;
-    const facts = [counted(one.size, "image"), one.n_labelled ? `${one.n_labelled.toLocaleString("en")} labelled` : "", one.n_unsure ? `${one.n_unsure.toLocaleString("en")} unsure` : "",
-      one.confidence === null ? "" : `${percent(one.confidence)} sure on average`, one.is_approved ? "approved" : "", `${this.open.length} left`];
-    this.head.replaceChildren(h("h2", {}, h("span", { class: "name", text: one.name }), badge(one.kind)), h("p", { class: "quiet", text: facts.filter(Boolean).join(" · ") }), h("h3", { text: "Typical" }), strip(one.typical));
+  /** @param {Category} one */
+  drawHead(one) {
+    const facts = [
+      counted(one.size, "image"),
+      one.n_labelled ? `${number(one.n_labelled)} labelled` : "",
+      one.n_unsure ? `${number(one.n_unsure)} unsure` : "",
+      one.confidence === null ? "" : `${percent(one.confidence)} sure on average`,
+      one.is_approved ? "approved" : "",
+      `${counted(this.nOpen, "category")} left`,
+    ];
+    this.head.replaceChildren(
+      h("h2", {}, h("span", { class: "name", text: one.name }), badge(one.kind)),
+      h("p", { class: "quiet", text: facts.filter(Boolean).join(" · ") }),
+      h("h3", { text: "Typical" }),
+      strip(one.typical),
+    );
   }
 
   drawBar() {
     if (!this.category) return;
-    const n = this.grid.selected.size;
-    const button = (key, text, act, kind = "") => h("button", { type: "button", class: kind, disabled: !!run.why_read_only, onclick: act }, text, " ", h("kbd", { text: key }));
-    const whole = [button("A", "Approve", () => this.approve(), "main"), button("R", "Rename", () => this.rename()), button("M", "Merge", () => this.merge()), button("S", "Split", () => this.split())];
-    const some = [button("G", "Move to…", () => this.move()), button("N", "New category", () => this.fresh())];
-    this.bar.replaceChildren(...(n ? [h("strong", { text: `${n} selected` }), ...some] : whole), button("X", n ? "Reject" : "Reject…", () => this.reject()));
+    const isOff = !!run.why_read_only;
+    const { is_approved: isApproved } = this.category;
+    const chosen = this.sheet.chosenWords();
+    // Always the same buttons, so that nothing moves when an image is selected.
+    this.bar.replaceChildren(
+      keyButton("A", isApproved ? "Take back approval" : "Approve", () => this.approve(), {
+        isMain: !isApproved,
+        isOff,
+      }),
+      keyButton("R", "Rename", () => this.rename(), { isOff }),
+      keyButton("M", "Merge", () => this.merge(), { isOff }),
+      keyButton("S", "Split", () => this.split(), { isOff }),
+      ...this.sheet.buttons(),
+      keyButton("X", "Reject", () => this.reject(), { isOff }),
+      h("span", { class: "chosen", text: chosen }),
+    );
+    this.neighbours.tell(chosen);
   }
 
-  drawSide(nearest) {
-    let number = 0;
-    const one = (other) => {
-      const digit = (number += 1);
-      return h("button", { type: "button", class: "near", disabled: !!run.why_read_only, onclick: () => this.neighbour(digit) }, h("kbd", { text: digit }), ...other.typical.slice(0, 3).map((id) => picture(id)),
-        h("span", { class: "label", text: other.name }), h("small", { text: `${percent(Math.max(0, other.similarity))} similar` }));
-    };
-    this.side.replaceChildren(h("h3", { text: "Nearest known" }), ...nearest.known.map(one), h("h3", { text: "Nearest new" }), ...nearest.new.map(one),
-      h("p", { class: "quiet", text: "Press a number to merge this category into that one, or to move the selected images there." }));
-  }
-
-  next(step = 1) {
-    const at = this.open.findIndex((one) => one.id === this.category?.id);
-    const to = this.open[Math.max(0, Math.min(this.open.length - 1, at + step))];
-    if (to && to.id !== this.category?.id) this.app.tried(async () => this.put(await get(`/api/categories/${encodeURIComponent(to.id)}`)));
-  }
-  /** After a decision about the whole category: the one that takes its place. */
-  onward() { this.category = null; return this.show(); }
-
-  approve() {
-    const { id } = this.category;
-    return this.app.act(() => edit({ op: "approve", category: id }), () => this.onward());
-  }
-  async rename() {
-    const { id, name } = this.category;
-    const given = await askName("Name this category", { value: name === id ? "" : name, without: id, hint: "Enter saves. Enter the name of another category to merge the two." });
-    if (!given) return;
-    if (given.category) { await this.mergeInto(given.category, true); return; }
-    await this.app.act(() => edit({ op: "rename", category: id, name: given.name }));
-  }
-  async merge() {
-    const given = await askName("Merge with which category?", { without: this.category.id });
-    if (given?.category) await this.mergeInto(given.category); else if (given) this.app.say(`There is no category called “${given.name}”.`);
-  }
-  async mergeInto(other, isAsked = false) {
-    const { id, name, size } = this.category;
-    if (isAsked && !(await confirm("Merge the two?", `“${other.name}” already exists, with ${counted(other.size, "image")}. Add the ${counted(size, "image")} of ${name} to it?`, "Merge"))) return;
-    await this.app.act(() => edit({ op: "merge", categories: [id, other.id], to: other.id }), () => this.onward());
-  }
-  split() { this.app.open("split", this.category.id); }
-
-  ids() { return this.grid.chosen.map((one) => one.id); }
-  async move() {
-    const images = this.ids();
-    if (!images.length) { this.app.say("Select images first: click them, or use the arrow keys and Space."); return; }
-    const given = await askName(`Move ${counted(images.length, "image")} to…`, { without: this.category.id, hint: "A new name makes a new category." });
-    if (given) await this.app.act(() => edit(given.category ? { op: "move", images, to: given.category.id } : { op: "move", images, name: given.name }));
-  }
-  fresh() {
-    const images = this.ids();
-    if (!images.length) { this.app.say("Select images first: click them, or use the arrow keys and Space."); return; }
-    this.app.act(() => edit({ op: "move", images }));
-  }
-  async reject() {
-    const images = this.ids(), { id, name, size } = this.category;
-    if (images.length) { await this.app.act(() => edit({ op: "reject", images })); return; }
-    if (await confirm("Reject the whole category?", `The ${counted(size, "image")} of ${name} will be removed from all categories. Press U to undo.`, "Reject all")) {
-      await this.app.act(() => edit({ op: "reject", category: id }), () => this.onward());
-    }
-  }
-  neighbour(digit) {
-    const other = this.near[digit - 1], images = this.ids();
-    if (!other) return;
-    if (images.length) this.app.act(() => edit({ op: "move", images, to: other.id }));
-    else this.mergeInto(other);
-  }
-  async find() {
-    const image = this.grid.image;
-    if (!image) { this.app.say("Go to an image first, with the arrow keys."); return; }
-    await this.app.tried(async () => {
-      const { items } = await get(`/api/similar/${encodeURIComponent(image.id)}?n=${N}`);
-      this.similar = image;
-      this.grid.show(items);
-      this.shown.textContent = `Images similar to ${image.file_name}, from all categories. Press Escape to go back.`;
+  /** @param {number} step */
+  next(step) {
+    this.app.tried(async () => {
+      const at = this.list.findIndex((one) => one.id === this.category?.id);
+      const to = Math.max(0, (at < 0 ? this.at - Number(step > 0) : at) + step);
+      if (to >= this.list.length && this.list.length < this.nOpen) await this.loadList(this.list.length);
+      const found = to < this.list.length && to !== at ? await this.load(this.list[to].id) : null;
+      if (found) await this.put(found);
+      else this.app.say(step > 0 ? "This is the last open category." : "This is the first open category.");
     });
   }
-  more(step) {
-    const offset = this.offset + step * N;
-    if (!this.similar && offset >= 0 && offset < this.total) this.app.tried(() => this.put(this.category, offset));
+
+  /** After a decision about the whole category: the one that takes its place. */
+  async onward() {
+    this.list = this.list.filter((one) => one.id !== this.category?.id);
+    this.nOpen -= 1;
+    this.category = null;
+    if (!this.list.length) await this.loadList();
+    await this.showOpen();
+    // The order may have changed; nobody waits for it.
+    this.app.quietly(() => this.loadList());
   }
 
+  get here() {
+    return /** @type {Category} */ (this.category);
+  }
+
+  approve() {
+    const { id, is_approved: isApproved } = this.here;
+    if (isApproved) return this.app.act(() => edit({ op: "unapprove", category: id }));
+    return this.app.act(
+      () => edit({ op: "approve", category: id }),
+      () => this.onward(),
+    );
+  }
+
+  async rename() {
+    const { id, name } = this.here;
+    const hint = "Enter saves. Enter the name of another category to merge the two.";
+    const given = await askName("Name this category", { value: name === id ? "" : name, without: id, hint });
+    if (given?.category) return this.mergeNamed(given.category);
+    return given && this.app.act(() => edit({ op: "rename", category: id, name: given.name }));
+  }
+
+  async merge() {
+    const given = await askName("Merge with which category?", { without: this.here.id });
+    if (given?.category) await this.mergeInto(given.category);
+    else if (given) this.app.say(`There is no category called “${given.name}”.`);
+  }
+
+  /** @param {Category} other whose name was given to this one */
+  async mergeNamed(other) {
+    const { name, size } = this.here;
+    const text = `“${other.name}” already exists, with ${counted(other.size, "image")}. Add the ${counted(size, "image")} of ${name} to it?`;
+    if (await confirm("Merge the two?", text, "Merge")) await this.mergeInto(other);
+  }
+
+  /** @param {Category} other */
+  mergeInto(other) {
+    const { id } = this.here;
+    return this.app.act(
+      () => edit({ op: "merge", categories: [id, other.id], to: other.id }),
+      () => this.onward(),
+    );
+  }
+
+  split() {
+    return this.app.open("split", this.here.id);
+  }
+
+  async reject() {
+    if (this.sheet.chosen()) return this.sheet.reject();
+    const { id, name, size } = this.here;
+    const text = `The ${counted(size, "image")} of ${name} will be removed from all categories. Press U to undo.`;
+    if (!(await confirm("Reject the whole category?", text, "Reject all"))) return undefined;
+    return this.app.act(
+      () => edit({ op: "reject", category: id }),
+      () => this.onward(),
+    );
+  }
+
+  /** @param {Category} other */
+  toNeighbour(other) {
+    return this.sheet.chosen() ? this.sheet.moveTo(other.id) : this.mergeInto(other);
+  }
+
+  /** @param {KeyboardEvent} event */
   key(event) {
-    if (event.key === "Escape" && this.similar) { this.similar = null; this.app.tried(() => this.put(this.category, this.offset)); return true; }
     if (!this.category) return false;
-    if (this.grid.key(event)) return true;
-    if (/^[1-9]$/.test(event.key)) { this.neighbour(Number(event.key)); return true; }
-    const act = { j: () => this.next(), k: () => this.next(-1), a: () => this.approve(), r: () => this.rename(), m: () => this.merge(), s: () => this.split(), x: () => this.reject(),
-      g: () => this.move(), n: () => this.fresh(), f: () => this.find(), z: () => this.grid.image && zoom(this.grid.image), pagedown: () => this.more(1), pageup: () => this.more(-1) }[event.key.toLowerCase()];
-    act?.();
-    return !!act;
+    const key = event.key.toLowerCase();
+    if (key === "x") return this.reject();
+    if (this.sheet.key(event)) return true;
+    const other = this.neighbours.numbered(key);
+    if (other) return this.toNeighbour(other);
+    const act = {
+      j: () => this.next(1),
+      k: () => this.next(-1),
+      a: () => this.approve(),
+      r: () => this.rename(),
+      m: () => this.merge(),
+      s: () => this.split(),
+    }[key];
+    return act ? act() : false;
   }
 }

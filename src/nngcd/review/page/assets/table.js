@@ -1,60 +1,191 @@
 /** All categories: sort, filter, select many, merge or approve them. */
-import { badge, counted, h, percent, picture } from "./dom.js";
+import { badge, counted, h, keyButton, number, percent, picture } from "./dom.js";
 import { edit, get, run } from "./api.js";
+/** @import {App} from "./main.js" */
+/** @import {Category} from "./types.js" */
 
 const N = 50;
+const COLUMNS = ["Select", "Typical", "Name", "Kind", "Images", "Sure", "Status"];
+const SORTS = { queue: "queue order", size: "size", name: "name", confidence: "least sure first" };
+const KINDS = { all: "all", known: "known", new: "new" };
+const STATUSES = { all: "all", open: "open", approved: "approved" };
 
 export class Table {
+  /** @param {App} app */
   constructor(app) {
-    this.app = app; this.offset = 0; this.selected = new Map();
-    const choose = (name, options) => h("label", {}, `${name} `, h("select", { onchange: () => this.from(0) }, ...options.map(([value, text]) => h("option", { value, text }))));
-    this.search = h("input", { type: "search", "aria-label": "Search by name", placeholder: "Search", oninput: () => this.from(0), onkeydown: (event) => event.key === "Escape" && this.search.blur() });
-    this.sort = choose("Sort", [["queue", "queue order"], ["size", "size"], ["name", "name"], ["confidence", "least sure first"]]);
-    this.kind = choose("Kind", [["all", "all"], ["known", "known"], ["new", "new"]]);
-    this.status = choose("Status", [["all", "all"], ["open", "open"], ["approved", "approved"]]);
-    this.bar = h("div", { class: "actions" });
+    this.app = app;
+    this.offset = this.total = this.version = 0;
+    /** @type {Map<string, Category>} */
+    this.selected = new Map();
+    /** @type {Category[]} */
+    this.items = [];
+    this.at = -1;
+    const props = { type: "search", "aria-label": "Search by name", placeholder: "Search" };
+    this.search = h("input", { ...props, oninput: () => this.turn(0), onkeydown: this.leaveSearch });
+    this.sort = this.choice(SORTS);
+    this.kind = this.choice(KINDS);
+    this.status = this.choice(STATUSES);
+    this.bar = h("div", { class: "actions bar-of-actions" });
     this.body = h("tbody");
     this.shown = h("p", { class: "shown" });
-    this.element = h("div", { class: "table" }, h("div", { class: "filters" }, this.search, this.sort, this.kind, this.status), this.bar,
-      h("div", { class: "wide" }, h("table", {}, h("thead", {}, h("tr", {}, ...["", "Typical", "Name", "Kind", "Images", "Sure", "Status"].map((text) => h("th", { scope: "col", text })))), this.body)), this.shown);
+    const labelled = (/** @type {string} */ text, /** @type {Node} */ field) => h("label", {}, `${text} `, field);
+    this.element = h(
+      "div",
+      { class: "table" },
+      h(
+        "div",
+        { class: "filters" },
+        this.search,
+        labelled("Sort", this.sort),
+        labelled("Kind", this.kind),
+        labelled("Status", this.status),
+      ),
+      this.bar,
+      h("div", { class: "wide" }, h("table", {}, h("thead", {}, h("tr", {}, ...COLUMNS.map(heading))), this.body)),
+      this.shown,
+    );
   }
 
-  from(offset) { this.offset = offset; return this.app.tried(() => this.show()); }
+  /** @param {Object<string, string>} options */
+  choice(options) {
+    const made = Object.entries(options).map(([value, text]) => h("option", { value, text }));
+    return h("select", { onchange: () => this.turn(0) }, ...made);
+  }
+
+  /** Out of the search field and into what it found. */
+  leaveSearch = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Escape" || event.key === "Enter" || event.key === "ArrowDown") {
+      event.preventDefault();
+      this.go(0);
+    }
+  };
+
+  /** @param {number} offset */
+  turn(offset) {
+    return this.app.tried(() => {
+      this.offset = offset;
+      return this.show();
+    });
+  }
 
   /** @param {string} [text] begin to search */
   async show(text) {
-    const value = (label) => label.querySelector("select").value;
-    const path = `/api/categories?sort=${value(this.sort)}&kind=${value(this.kind)}&status=${value(this.status)}&q=${encodeURIComponent(this.search.value)}&offset=${this.offset}&n=${N}&typical=4`;
-    const { items, total } = await get(path);
-    for (const id of [...this.selected.keys()]) if (run.version !== this.version) this.selected.delete(id);
-    this.version = run.version;
-    this.body.replaceChildren(...items.map((one) => h("tr", {},
-      h("td", {}, h("input", { type: "checkbox", "aria-label": `Select ${one.name}`, checked: this.selected.has(one.id), onchange: (event) => { event.target.checked ? this.selected.set(one.id, one) : this.selected.delete(one.id); this.draw(); } })),
-      h("td", { class: "pictures" }, ...one.typical.map((id) => picture(id))), h("td", {}, h("a", { href: "#queue", onclick: (event) => { event.preventDefault(); this.app.open("queue", one.id); }, text: one.name })),
-      h("td", {}, badge(one.kind)), h("td", { text: one.size.toLocaleString("en") }), h("td", { text: percent(one.confidence) }), h("td", { text: one.is_approved ? "approved" : "open" }))));
+    const asked = new URLSearchParams({ sort: this.sort.value, kind: this.kind.value, status: this.status.value });
+    asked.set("q", this.search.value);
+    const { items, total } = await get(`/api/categories?${asked}&offset=${this.offset}&n=${N}&typical=4`);
+    if (run.version !== this.version) this.selected.clear();
+    [this.version, this.items, this.total] = [run.version, items, total];
+    this.body.replaceChildren(...this.items.map((one, i) => this.row(one, i)));
     this.shown.textContent = `${total ? this.offset + 1 : 0} to ${Math.min(this.offset + N, total)} of ${counted(total, "category")}`;
-    this.total = total;
     this.draw();
     if (text !== undefined) this.search.focus();
+    else if (this.at >= 0 && document.activeElement !== this.search) this.go(this.at);
+  }
+
+  /** @param {Category} one @param {number} i */
+  row(one, i) {
+    const isOn = this.selected.has(one.id);
+    const tick = {
+      "aria-label": `Select ${one.name}`,
+      checked: isOn,
+      onchange: () => this.toggle(i),
+      onfocus: () => (this.at = i),
+    };
+    const open = (/** @type {Event} */ event) => {
+      event.preventDefault();
+      this.app.open("queue", one.id);
+    };
+    return h(
+      "tr",
+      { class: isOn ? "selected" : null },
+      h("td", {}, h("input", { type: "checkbox", ...tick })),
+      h("td", { class: "pictures" }, ...one.typical.map((id) => picture(id))),
+      h("td", { class: "called" }, h("a", { href: "#queue", onclick: open, text: one.name })),
+      h("td", {}, badge(one.kind)),
+      h("td", { text: number(one.size) }),
+      h("td", { text: percent(one.confidence) }),
+      h("td", { text: one.is_approved ? "approved" : "open" }),
+    );
+  }
+
+  /** @param {number} i @param {boolean} [isOn] */
+  toggle(i, isOn = !this.selected.has(this.items[i].id)) {
+    const one = this.items[i];
+    if (isOn) this.selected.set(one.id, one);
+    else this.selected.delete(one.id);
+    this.body.children[i].classList.toggle("selected", isOn);
+    this.box(i).checked = isOn;
+    this.draw();
+  }
+
+  /** @param {number} i */
+  box(i) {
+    return /** @type {HTMLInputElement} */ (this.body.children[i].querySelector("input"));
+  }
+
+  /** @param {number} at */
+  go(at) {
+    if (!this.items.length) return;
+    this.at = Math.max(0, Math.min(this.items.length - 1, at));
+    this.box(this.at).focus();
   }
 
   draw() {
     const n = this.selected.size;
-    const button = (text, act, isOff) => h("button", { type: "button", disabled: isOff || !!run.why_read_only, onclick: act, text });
-    this.bar.replaceChildren(h("strong", { text: `${n} selected` }), button("Merge", () => this.merge(), n < 2), button("Approve", () => this.approve(), n < 1),
-      h("button", { type: "button", disabled: this.offset === 0, onclick: () => this.from(Math.max(0, this.offset - N)), text: "Previous" }),
-      h("button", { type: "button", disabled: this.offset + N >= (this.total || 0), onclick: () => this.from(this.offset + N), text: "Next" }));
+    const isOff = !!run.why_read_only;
+    this.bar.replaceChildren(
+      keyButton("M", "Merge", () => this.merge(), { isOff: isOff || n < 2 }),
+      keyButton("A", "Approve", () => this.approve(), { isOff: isOff || n < 1 }),
+      keyButton("Page ↑", "Previous", () => this.page(-1), { isOff: this.offset === 0 }),
+      keyButton("Page ↓", "Next", () => this.page(1), { isOff: this.offset + N >= this.total }),
+      h("span", { class: "chosen", text: `${n} selected` }),
+    );
   }
 
-  merge() { return this.selected.size > 1 && this.app.act(() => edit({ op: "merge", categories: [...this.selected.keys()] })); }
+  /** @param {number} step */
+  page(step) {
+    const offset = this.offset + step * N;
+    if (offset >= 0 && offset < this.total) this.turn(offset);
+  }
+
+  merge() {
+    const categories = [...this.selected.keys()];
+    if (categories.length < 2)
+      return this.app.say("Select at least two categories: Space selects the one at the cursor.");
+    return this.app.act(() => edit({ op: "merge", categories }));
+  }
+
   approve() {
     const open = [...this.selected.values()].filter((one) => !one.is_approved);
-    return open.length && this.app.act(() => edit(...open.map((one) => ({ op: "approve", category: one.id }))));
+    if (!open.length)
+      return this.app.say("Select categories that are not approved yet: Space selects the one at the cursor.");
+    return this.app.act(() => edit(...open.map((one) => ({ op: "approve", category: one.id }))));
   }
 
+  /** @param {KeyboardEvent} event */
   key(event) {
-    const act = { "/": () => this.search.focus(), m: () => this.merge(), a: () => !event.ctrlKey && this.approve(), pagedown: () => this.offset + N < this.total && this.from(this.offset + N), pageup: () => this.from(Math.max(0, this.offset - N)) }[event.key.toLowerCase()];
-    act?.();
-    return !!act;
+    const isCommand = event.ctrlKey || event.metaKey;
+    const key = event.key.toLowerCase();
+    const step = { arrowdown: 1, j: 1, arrowup: -1, k: -1 }[key];
+    if (step) return this.walk(step, event.shiftKey);
+    const act = {
+      "/": () => this.search.focus(),
+      m: () => this.merge(),
+      a: () => (isCommand ? this.items.forEach((_, i) => this.toggle(i, true)) : this.approve()),
+      enter: () => this.items[this.at] && this.app.open("queue", this.items[this.at].id),
+      pagedown: () => this.page(1),
+      pageup: () => this.page(-1),
+    }[key];
+    return act ? act() : false;
+  }
+
+  /** @param {number} step @param {boolean} isRange */
+  walk(step, isRange) {
+    if (isRange && this.items[this.at]) this.toggle(this.at, true);
+    this.go(this.at + step);
+    if (isRange && this.items[this.at]) this.toggle(this.at, true);
   }
 }
+
+/** @param {string} text */
+const heading = (text) => h("th", { scope: "col" }, text === "Select" ? h("span", { class: "unseen", text }) : text);

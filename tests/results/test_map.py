@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nngcd.report import map as map_module
-from nngcd.report.map import beside_nearest, make_map, sample, within_unit_square
+from nngcd.results import map as map_module
+from nngcd.results.map import beside_nearest, make_map, sample, within_unit_square
 
 NONE = np.zeros(0, dtype=np.int64)
 

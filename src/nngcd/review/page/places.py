@@ -1,0 +1,131 @@
+"""Places for the map of the page: a point for each image, similar images near each other, in a few seconds."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from threading import Lock
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nngcd.clustering.kmeans import KMeans
+from nngcd.core.digests import digest_of
+from nngcd.core.errors import ResourceError, UserError
+from nngcd.core.files import write_tensors
+from nngcd.core.reading import read_tensors
+from nngcd.core.run_folder import RunFolder
+from nngcd.core.seeds import numpy_generator
+from nngcd.results.map import FEWEST_IMAGES, beside_nearest, embed, unit, within_unit_square
+
+Places = NDArray[np.float32]
+N_LANDMARKS = 300
+MOST_CLUSTERED = 20_000
+"""Images from which the landmarks are made; of more images, a seeded sample."""
+N_STEPS = 250
+ROWS_PER_BLOCK = 8192
+SPREAD = 0.3
+"""Size of the cloud around a landmark, in distances between neighbouring landmarks."""
+PLACES = "places_n2"
+
+
+class PlaceStore:
+    """The places of a run's images, computed once and kept in the run folder.
+
+    Args:
+        run: the run.
+        unit_nd: the learned features at unit length.
+        may_write: whether the places may be kept in the run folder.
+    """
+
+    def __init__(self, run: RunFolder, unit_nd: NDArray[np.float16], *, may_write: bool) -> None:
+        self._path = run.edits.parent / "map.safetensors"
+        self._unit_nd, self._may_write = unit_nd, may_write
+        self._lock, self._found = Lock(), False
+        self._places_n2: Places = np.zeros((0, 2), dtype=np.float32)
+
+    def get(self) -> Places:
+        """Return (n, 2) places, each axis from 0 to 1; the first call computes them or reads what another one kept."""
+        with self._lock:
+            if not self._found:
+                self._places_n2, self._found = self._read_or_make(), True
+            return self._places_n2
+
+    def _read_or_make(self) -> Places:
+        made_of = digest_of(self._unit_nd.tobytes())
+        with suppress(UserError):  # a damaged file is made anew
+            if self._path.is_file():
+                tensors, facts = read_tensors(self._path)
+                if facts.get("made_of") == made_of and tensors[PLACES].shape == (len(self._unit_nd), 2):
+                    return np.asarray(tensors[PLACES].float().numpy(), dtype=np.float32)
+        places_n2 = places(self._unit_nd)
+        if self._may_write:
+            with suppress(ResourceError):  # it only saves time
+                write_tensors(self._path, {PLACES: torch.from_numpy(places_n2)}, {"made_of": made_of})
+        return places_n2
+
+
+def places(unit_nd: NDArray[np.float16]) -> Places:
+    """Return a place for each image: t-SNE lays out a few landmarks, and each image stands in a cloud beside its own.
+
+    Args:
+        unit_nd: the features at unit length.
+    """
+    n_images = len(unit_nd)
+    if n_images < FEWEST_IMAGES:
+        return np.stack([np.linspace(0, 1, n_images), np.full(n_images, 0.5)], axis=1).astype(np.float32)
+    landmark_kd = _landmarks(unit_nd)
+    layout_k2 = embed(landmark_kd, n_steps=N_STEPS) if len(landmark_kd) >= FEWEST_IMAGES else _two_axes(landmark_kd)
+    axes_d2 = _principal_axes(unit_nd, landmark_kd)
+    spread = SPREAD * _distance_between_neighbours(layout_k2)
+    places_n2 = np.empty((n_images, 2))
+    for start in range(0, n_images, ROWS_PER_BLOCK):
+        block_bd = unit_nd[start : start + ROWS_PER_BLOCK].astype(np.float32)
+        own_b = (block_bd @ landmark_kd.T).argmax(axis=1)
+        middle_b2 = (layout_k2[own_b] + beside_nearest(block_bd, landmark_kd, layout_k2)) / 2
+        places_n2[start : start + len(block_bd)] = middle_b2 + spread * ((block_bd - landmark_kd[own_b]) @ axes_d2)
+    return within_unit_square(places_n2).astype(np.float32)
+
+
+def _landmarks(unit_nd: NDArray[np.float16]) -> NDArray[np.float32]:
+    """Return the centres of small groups of images at unit length."""
+    rows = np.arange(len(unit_nd))
+    if len(rows) > MOST_CLUSTERED:
+        rows = np.sort(numpy_generator(0, "landmarks").choice(rows, MOST_CLUSTERED, replace=False))
+    some_md = np.unique(unit_nd[rows].astype(np.float32), axis=0)
+    n = min(N_LANDMARKS, max(1, len(some_md) // 3))
+    if n < FEWEST_IMAGES:
+        return some_md
+    groups = KMeans(n, n_init=1, max_iter=10, random_state=0).fit(torch.from_numpy(some_md))
+    landmark_kd: NDArray[np.float32] = unit(groups.cluster_centers_.cpu().numpy().astype(np.float32))
+    return landmark_kd
+
+
+def _principal_axes(unit_nd: NDArray[np.float16], landmark_kd: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return (d, 2) the two directions in which images differ most from their landmark, scaled to about 1."""
+    rows = numpy_generator(0, "axes").permutation(len(unit_nd))[:MOST_CLUSTERED]
+    some_md = unit_nd[rows].astype(np.float32)
+    rest_md = some_md - landmark_kd[(some_md @ landmark_kd.T).argmax(axis=1)]
+    value_d, axes_dd = np.linalg.eigh(rest_md.T @ rest_md / len(rest_md))
+    n_axes = min(2, axes_dd.shape[1])
+    axes_d2 = np.zeros((axes_dd.shape[0], 2), dtype=np.float32)
+    axes_d2[:, :n_axes] = axes_dd[:, ::-1][:, :n_axes] / np.sqrt(max(float(value_d[-1]), 1e-9))
+    return axes_d2
+
+
+def _two_axes(landmark_kd: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return places for the few landmarks of a tiny run: the first two principal components."""
+    centred_kd = landmark_kd - landmark_kd.mean(axis=0)
+    left_kk, value_k, _ = np.linalg.svd(centred_kd, full_matrices=False)
+    layout_k2 = np.zeros((len(landmark_kd), 2), dtype=np.float32)
+    n_axes = min(2, len(value_k))
+    layout_k2[:, :n_axes] = (left_kk * value_k)[:, :n_axes]
+    return layout_k2
+
+
+def _distance_between_neighbours(layout_k2: NDArray[np.float32]) -> float:
+    if len(layout_k2) < 2:
+        return 1.0
+    distance_kk = np.linalg.norm(layout_k2[:, None] - layout_k2[None], axis=2)
+    np.fill_diagonal(distance_kk, np.inf)
+    return float(np.median(distance_kk.min(axis=1)))
