@@ -14,7 +14,7 @@ from nngcd.core.errors import ConfigError, UserError
 from nngcd.datasets.published import published_names
 from nngcd.settings import Settings, presets_of, resolve, to_values
 
-LATER = {"legogcd", "protogcd"}
+LATER = {"debgcd", "legogcd", "protogcd"}
 """Methods that the paper does not compare with."""
 RECIPES = sorted((Path(nngcd.__file__).parent / "recipes").glob("*/*.yaml"))
 
