@@ -45,7 +45,7 @@ class Detectors(nn.Module):
 
     def __init__(self, config: Config, task: Task) -> None:
         super().__init__()
-        n_out = config.n_projection
+        n_out = config.n_projection or task.n_features
         self.projection = ProjectionHead(
             task.n_features, n_hidden=config.n_hidden, n_out=n_out, activation="identity", n_layers=5,
             generator=task.generator,
