@@ -14,7 +14,7 @@ from nngcd.core.errors import ConfigError, UserError
 from nngcd.datasets.published import published_names
 from nngcd.settings import Settings, presets_of, resolve, to_values
 
-LATER = {"debgcd", "legogcd", "protogcd"}
+LATER = {"cms", "debgcd", "legogcd", "protogcd", "selex"}
 """Methods that the paper does not compare with."""
 RECIPES = sorted((Path(nngcd.__file__).parent / "recipes").glob("*/*.yaml"))
 
@@ -246,7 +246,7 @@ def test_published_presets_compute_in_full_precision(method):
 
 @pytest.mark.parametrize("preset", ["official", "paper"])
 def test_what_decays_is_what_the_authors_optimisers_let_decay(preset):
-    everything = {"gcd", "xcon", "dccl", "pim", "cipr", "promptcal", "infosieve"}
+    everything = {"gcd", "xcon", "dccl", "pim", "cipr", "promptcal", "infosieve", "cms", "selex"}
     for method in everything | {"simgcd", "nngcd", "sptnet"} | LATER:
         if preset not in presets_of(method):
             continue
