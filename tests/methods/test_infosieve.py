@@ -9,7 +9,7 @@ from nngcd.losses.code import category_cross_entropy, code_condition, code_lengt
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.pairs import closeness, relative_closeness
 from nngcd.losses.supcon import supcon
-from nngcd.methods import infosieve
+from nngcd.methods import equal_sizes, infosieve
 from nngcd.methods.centres import semi_supervised_clusters
 from nngcd.methods.contract import Moment, Overview
 from nngcd.results.result_tables import with_decisions
@@ -92,13 +92,13 @@ def test_pseudo_labels_are_clusters_of_equal_size_and_keep_what_is_known(task, u
 def test_kept_centres_are_where_the_next_epoch_starts(task, uneven, monkeypatch):
     overview, _ = uneven
     method = uneven_method(task, keep_centres=True)
-    starts, cluster = [], infosieve.semi_supervised_clusters
+    starts, cluster = [], equal_sizes.semi_supervised_clusters
 
     def record(*arguments, init, **settings):
         starts.append(init if isinstance(init, str) else init.clone())
         return cluster(*arguments, init=init, **settings)
 
-    monkeypatch.setattr(infosieve, "semi_supervised_clusters", record)
+    monkeypatch.setattr(equal_sizes, "semi_supervised_clusters", record)
     method.look(overview)
     first_kd = method.centres_kd.clone()
     method.look(overview._replace(epoch=1))

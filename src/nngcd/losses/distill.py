@@ -32,9 +32,21 @@ def cross_view_distillation(
     if student_logits_vbk.shape != teacher_logits_vbk.shape:
         shapes = f"{tuple(student_logits_vbk.shape)} and {tuple(teacher_logits_vbk.shape)}"
         raise ValueError(f"student and teacher must predict the same views and clusters, got shapes {shapes}")
-    n_views, n_images, _ = student_logits_vbk.shape
     target_vbk = (teacher_logits_vbk.detach() / teacher_temperature).softmax(-1)
-    logp_wbk = (student_logits_vbk / student_temperature).log_softmax(-1)
+    return cross_view_cross_entropy(student_logits_vbk, target_vbk, temperature=student_temperature)
+
+
+def cross_view_cross_entropy(logits_vbk: Tensor, target_vbk: Tensor, *, temperature: float) -> Tensor:
+    """Return the cross-entropy of each view with the target made from every other view, for given targets.
+
+    Args:
+        logits_vbk: cosines to the prototypes, before the temperature.
+        target_vbk: the pseudo-label that each view gives to the others; each sums to 1.
+        temperature: of the predictions.
+    """
+    check_views(logits_vbk)
+    n_views, n_images, _ = logits_vbk.shape
+    logp_wbk = (logits_vbk / temperature).log_softmax(-1)
     loss_vw = -torch.einsum("vbk,wbk->vw", target_vbk, logp_wbk) / max(n_images, 1)
     return (loss_vw.sum() - loss_vw.trace()) / (n_views * (n_views - 1))
 

@@ -92,8 +92,8 @@ class ClassifierMethod(SplittingMethod):
         """Place the prototypes, split off categories hidden in known clusters, and update every image's neighbours."""
         if self.places_prototypes(overview.epoch):
             place_prototypes(self.prototypes, overview)
-            if self.teacher is not None:
-                self.teacher.load_state_dict(self.prototypes.state_dict())
+            for prototypes in self.followers():
+                prototypes.load_state_dict(self.prototypes.state_dict())
         if self.splits_clusters(overview.epoch):
             self.split_and_merge(overview)
         if self.neighbours is not None:

@@ -54,9 +54,9 @@ def find_activation(name: str) -> Activation:
 
 
 class ProjectionHead(nn.Module):
-    """Three linear layers with GELU between them, then the activation; the output is not normalised (the losses do it).
+    """Linear layers with GELU between them, then the activation; the output is not normalised (the losses do it).
 
-    SimGCD's head, which is `activation="identity"`. The authors pass a batch-norm flag, but their layers have none.
+    Three layers with `activation="identity"` are SimGCD's head. Its authors pass a batch-norm flag, but have none.
     """
 
     def __init__(
@@ -66,17 +66,12 @@ class ProjectionHead(nn.Module):
         n_hidden: int = 2048,
         n_out: int = 256,
         activation: str = "gelu",
+        n_layers: int = 3,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
         self.activation = find_activation(activation)
-        self.mlp = nn.Sequential(
-            _linear(n_features, n_hidden, generator),
-            nn.GELU(),
-            _linear(n_hidden, n_hidden, generator),
-            nn.GELU(),
-            _linear(n_hidden, n_out, generator),
-        )
+        self.mlp = _perceptron([n_features, *[n_hidden] * (n_layers - 1), n_out], generator)
 
     def forward(self, features_vbd: Tensor) -> Tensor:
         """Return the projections of features with any leading axes."""
@@ -192,9 +187,11 @@ class CodeHead(nn.Module):
         self, n_features: int, n_classes: int, *, n_digits: int = 40, n_hidden: int = 128, generator: torch.Generator
     ) -> None:
         super().__init__()
-        self.coder = _perceptron(n_features, n_hidden, n_digits, generator)
-        self.masker = _perceptron(n_features, n_hidden, n_digits, generator)
-        self.categorizer = _perceptron(n_digits, n_hidden, n_classes, generator)
+        # InfoSieve's `nlayers=2` counts what lies between the first hidden layer and the output.
+        hidden = [n_hidden] * 3
+        self.coder = _perceptron([n_features, *hidden, n_digits], generator)
+        self.masker = _perceptron([n_features, *hidden, n_digits], generator)
+        self.categorizer = _perceptron([n_digits, *hidden, n_classes], generator)
 
     def forward(self, z_vbd: Tensor, *, age: float, base: float) -> Codes:
         """Return the codes of normalised projections.
@@ -217,11 +214,9 @@ def negative_mass(x: Tensor) -> float:
     return float(magnitude[x < 0].sum() / magnitude.sum().clamp_min(torch.finfo(x.dtype).tiny))
 
 
-def _perceptron(n_in: int, n_hidden: int, n_out: int, generator: torch.Generator) -> nn.Sequential:
-    # InfoSieve's `nlayers=2` counts what lies between the first hidden layer and the output.
-    sizes = [n_in, n_hidden, n_hidden, n_hidden]
-    hidden = [(_linear(*pair, generator), nn.GELU()) for pair in pairwise(sizes)]
-    return nn.Sequential(*chain.from_iterable(hidden), _linear(n_hidden, n_out, generator))
+def _perceptron(sizes: list[int], generator: torch.Generator) -> nn.Sequential:
+    *hidden, last = [_linear(*pair, generator) for pair in pairwise(sizes)]
+    return nn.Sequential(*chain.from_iterable((layer, nn.GELU()) for layer in hidden), last)
 
 
 def _linear(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:

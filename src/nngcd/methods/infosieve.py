@@ -13,38 +13,23 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nngcd.core.ranges import AtLeastOne, NotNegative, Positive, Share
+from nngcd.core.ranges import AtLeastOne, NotNegative, Positive
 from nngcd.losses.code import category_cross_entropy, code_condition, code_length, mask_condition
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.pairs import Similarity, closeness, relative_closeness, unit
 from nngcd.losses.supcon import supcon
 from nngcd.methods import gcd
-from nngcd.methods.batches import Batches, Labels, batches_by_share
-from nngcd.methods.centres import CentreMethod, semi_supervised_clusters
 from nngcd.methods.contract import Batch, Overview, Task
+from nngcd.methods.equal_sizes import EqualSizesConfig, EqualSizesMethod
 from nngcd.methods.heads import CodeHead, Codes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Config(gcd.CentreConfig):
+class Config(EqualSizesConfig):
     """InfoSieve's settings; defaults are those of its code, but for `sampling`, `code_shares` and `length_weight`."""
 
-    n_starts: AtLeastOne = 10
-    """Starts of semi-supervised k-means at the end; the one with the least inertia is kept."""
-    epoch_starts: AtLeastOne = 10
-    """The same before each epoch, for the pseudo-labels."""
     keep_centres: bool = False
     """Whether to start once from the centres of the previous epoch instead; faster than the authors' new starts."""
-    n_iterations: AtLeastOne = 10
-    """Most iterations of each start."""
-    unbalanced: bool = False
-    """Whether categories may differ in size; if not, each gets at most its equal share of the images."""
-    sampling: Literal["balanced", "share"] = "balanced"
-    """How batches are drawn: half labelled, or each unlabelled image with a weight equal to the labelled share, as in
-    the authors' code (57 % labelled on CUB)."""
-    smoothing: Share = 0.5
-    """Share of the unsupervised contrast's target that is spread over all views, in [0, 1]: 1 on CUB, 0.5 on other
-    fine-grained and 0.1 on generic data. At 1 the two views of an image no longer attract each other."""
     n_digits: AtLeastOne = 40
     """Length of the code."""
     final_age: Positive = 20.0
@@ -63,7 +48,7 @@ class Config(gcd.CentreConfig):
     """Weight of the masked code's length (delta), as a mean over the batch; the authors' code sums it (25.6)."""
 
 
-class Method(CentreMethod):
+class Method(EqualSizesMethod):
     """InfoSieve. Images of one pseudo-label attract each other, and so do their codes; k-means gives the categories."""
 
     config: Config
@@ -86,12 +71,7 @@ class Method(CentreMethod):
         """Give every image its cluster as pseudo-label; labelled images keep their own label."""
         # The centres are part of a checkpoint, so that a resumed run also continues from them.
         kept_kd = self.centres_kd if self.config.keep_centres and overview.epoch else None
-        self.pseudo_label_n = self._cluster(overview, self.config.epoch_starts, kept_kd)
-
-    def draw(self, labels: Labels, batch_size: int, generator: torch.Generator, *, drop_last: bool = True) -> Batches:
-        """Return the images of each batch of an epoch, drawn as `sampling` says."""
-        drawn = batches_by_share if self.config.sampling == "share" else super().draw
-        return drawn(labels, batch_size, generator, drop_last=drop_last)
+        self.pseudo_label_n = self.cluster(overview, self.config.epoch_starts, kept_kd)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the contrasts of projections and of codes, and the four terms of the code."""
@@ -114,12 +94,6 @@ class Method(CentreMethod):
             "length": c.length_weight * code_length(codes.mask_vbl),
         }
 
-    @torch.no_grad()
-    def settle(self, overview: Overview) -> Tensor | None:
-        """Find the centres; return the clusters of equal size, which the nearest centre alone does not give."""
-        cluster_n = self._cluster(overview, self.config.n_starts)
-        return None if self.config.unbalanced else cluster_n
-
     def _contrast(self, x_vbd: Tensor, y_vbd: Tensor, batch: Batch, similarity: Similarity) -> tuple[Tensor, Tensor]:
         """Return the weighted contrast of x without labels, and that of y by labels and by pseudo-labels."""
         c, share = self.config, self.config.supervised_weight
@@ -128,13 +102,3 @@ class Method(CentreMethod):
         pairs_p = torch.stack([supcon(y_vbd, labels_b, temperature=c.supcon_temperature, similarity=similarity)
                                for labels_b in labels_pb])  # fmt: skip
         return (1 - share) * alone, share * pairs_p.mean()
-
-    def _cluster(self, overview: Overview, n_starts: int, start_kd: Tensor | None = None) -> Tensor:
-        """Return cluster_n of semi-supervised k-means, and keep its centres."""
-        c, equal_share = self.config, -(-len(overview.labels_n) // self.task.n_clusters)
-        cluster_n, centres_kd = semi_supervised_clusters(
-            overview, self.task.n_clusters, init=c.cluster_start if start_kd is None else start_kd, n_init=n_starts,
-            max_iter=c.n_iterations, size_limit=None if c.unbalanced else equal_share,
-        )  # fmt: skip
-        self.centres_kd.copy_(centres_kd)
-        return cluster_n

@@ -67,7 +67,12 @@ class Method(ClassifierMethod):
             **self.pseudo_label_terms(batch, logits_vbk),
             "contrast": info_nce(projection_vbd, temperature=c.contrastive_temperature),
         }
-        return weighted(unsupervised, self.label_terms(batch, projection_vbd, logits_vbk), c.supervised_weight)
+        terms = weighted(unsupervised, self.label_terms(batch, projection_vbd, logits_vbk), c.supervised_weight)
+        return terms | self.further_terms(batch, logits_vbk)
+
+    def further_terms(self, batch: Batch, logits_vbk: Tensor) -> dict[str, Tensor]:
+        """Return what a method built on SimGCD adds to its loss, already weighted. Default: nothing."""
+        return {}
 
     def pseudo_label_terms(self, batch: Batch, logits_vbk: Tensor) -> dict[str, Tensor]:
         """Return the classifier's unsupervised terms: other view, mean entropy and neighbours."""

@@ -113,7 +113,11 @@ class SplittingMethod(SearchingMethod):
     without_search = "loss.split_epochs=0"
     prototypes: Prototypes
     teacher: Prototypes | None
-    """Averaged prototypes, for a method that has them; they are placed and turned with the others."""
+    """Averaged prototypes, for a method that has them."""
+
+    def followers(self) -> list[Prototypes]:
+        """Return other prototypes of the same clusters, which are placed and turned alike: the teacher's."""
+        return [] if self.teacher is None else [self.teacher]
 
     def new_prototypes(self, learning_rate: float | None = None) -> Prototypes:
         """Return prototypes at random, with room for those that moves may add."""
@@ -145,17 +149,15 @@ class SplittingMethod(SearchingMethod):
 
     def trim(self) -> None:
         """Remove prototypes that were never added."""
-        for prototypes in (self.prototypes, self.teacher):
-            if prototypes is not None:
-                prototypes.trim()
+        for prototypes in (self.prototypes, *self.followers()):
+            prototypes.trim()
 
     def turn_to_means(self, moved: Moved, unit_nd: Tensor) -> None:
         """Turn the prototypes of clusters that have changed to the means of their images."""
         mean_kd, cluster_m = changed_means(moved, unit_nd)
-        for prototypes in (self.prototypes, self.teacher):
-            if prototypes is not None:
-                prototypes.resize(moved.n_clusters)
-                prototypes.turn(mean_kd, cluster_m)
+        for prototypes in (self.prototypes, *self.followers()):
+            prototypes.resize(moved.n_clusters)
+            prototypes.turn(mean_kd, cluster_m)
 
 
 def changed_means(moved: Moved, unit_nd: Tensor) -> tuple[Tensor, Tensor]:
