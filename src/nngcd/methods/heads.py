@@ -57,6 +57,7 @@ class ProjectionHead(nn.Module):
     """Three linear layers with GELU between them, then the activation; the output is not normalised (the losses do it).
 
     SimGCD's head, which is `activation="identity"`. The authors pass a batch-norm flag, but their layers have none.
+    With `n_out=0` there is no layer, and the activation takes the features.
     """
 
     def __init__(
@@ -70,13 +71,11 @@ class ProjectionHead(nn.Module):
     ) -> None:
         super().__init__()
         self.activation = find_activation(activation)
-        self.mlp = nn.Sequential(
-            _linear(n_features, n_hidden, generator),
-            nn.GELU(),
-            _linear(n_hidden, n_hidden, generator),
-            nn.GELU(),
-            _linear(n_hidden, n_out, generator),
-        )
+        self.mlp = nn.Sequential()
+        if n_out:
+            self.mlp.append(_linear(n_features, n_hidden, generator)).append(nn.GELU())
+            self.mlp.append(_linear(n_hidden, n_hidden, generator)).append(nn.GELU())
+            self.mlp.append(_linear(n_hidden, n_out, generator))
 
     def forward(self, features_vbd: Tensor) -> Tensor:
         """Return the projections of features with any leading axes."""
@@ -149,6 +148,12 @@ class Prototypes(nn.Module):
         self.weight = nn.Parameter(self.used_kd.clone(), requires_grad=self.weight.requires_grad)
         self.may_change = False
         self.register_buffer("n_used", self.n_used, persistent=False)
+
+    @torch.no_grad()
+    def follow(self, other: Prototypes, share: float) -> None:
+        """Move a share of the way towards other prototypes of the same kind, as an averaged teacher does."""
+        for own, goal in zip(self.parameters(), other.parameters(), strict=True):
+            own.lerp_(goal, share)
 
     @torch.no_grad()
     def hold_length(self) -> None:

@@ -22,6 +22,7 @@ from nngcd.methods import gcd
 from nngcd.methods.batches import Batches, Labels, batches_by_share
 from nngcd.methods.centres import CentreMethod, semi_supervised_clusters
 from nngcd.methods.contract import Batch, Overview, Task
+from nngcd.methods.geometry import refuse_ball
 from nngcd.methods.heads import CodeHead, Codes
 
 
@@ -61,6 +62,10 @@ class Config(gcd.CentreConfig):
     """Weight of predicting the labelled classes from the masked code (eta)."""
     length_weight: NotNegative = 0.1
     """Weight of the masked code's length (delta), as a mean over the batch; the authors' code sums it (25.6)."""
+
+    def __post_init__(self) -> None:
+        gcd.CentreConfig.__post_init__(self)
+        refuse_ball(self, "InfoSieve has distances of its own")
 
 
 class Method(CentreMethod):
