@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from nngcd.core.memory import forget_peak
 from nngcd.core.progress import Counted, Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config
+from nngcd.core.seeds import torch_generator
 from nngcd.core.user_cache import default_cache
 from nngcd.data.findings import notes_of
 from nngcd.data.split import Split, Truth
@@ -37,6 +39,7 @@ from nngcd.runs.run_settings import settings_of
 from nngcd.runs.views import Views
 from nngcd.settings import Settings, resolve
 from nngcd.training.checkpoint import epochs_done
+from nngcd.training.eagc import Guide, learn_reference
 from nngcd.training.learner import Learner
 from nngcd.training.loop import train
 from nngcd.training.model import Model, device_of
@@ -212,17 +215,43 @@ def _train(
     rate = model.backbone.tail_learning_rate if training.tail_learning_rate is None else training.tail_learning_rate
     # Features that the user brings have no block that could rest.
     resting = training.resting_epochs if model.blueprint.n_features is None else 0
-    learner = Learner(model.backbone.tail, model.method, tail_learning_rate=rate, resting_epochs=resting)
-    if resting > (epochs_done(run.checkpoint, training.epochs) if run else 0):
+    n_done = epochs_done(run.checkpoint, training.epochs) if run else 0
+    if resting > n_done:
         views = views.with_resting_block(progress)
 
     def overview(epoch: int) -> Overview:
         # An overview is part of its epoch; its own progress would replace the bar of training.
         return views.overview(epoch, plain_nd, Progress())
 
+    guide = _guide(model, views, overview, job=job, rate=rate, is_resumed=n_done > 0, progress=progress)
+    learner = Learner(model.backbone.tail, model.method, tail_learning_rate=rate, resting_epochs=resting, guide=guide)
     train(
         learner, views.batches(model.method), training, overview=overview, fabric=job.fabric, run=run, progress=progress
     )
+
+
+def _guide(  # noqa: PLR0913 (as `_train`, which it is a part of)
+    model: Model,
+    views: Views,
+    overview: Callable[[int], Overview],
+    *,
+    job: Job,
+    rate: float,
+    is_resumed: bool,
+    progress: Progress,
+) -> Guide | None:
+    """Return what guides the gradients, if that is asked for; a resumed run has its state in the checkpoint."""
+    if not job.settings.eagc.active:
+        return None
+    tail = model.backbone.tail
+    guide = Guide(job.settings.eagc, tail, model.backbone.n_features).to(model.device)
+    if not is_resumed:
+        task = replace(model.method.task, generator=torch_generator(job.settings.seed, "reference"))
+        learn_reference(
+            guide, tail, task, job.settings.training, tail_learning_rate=rate, source_of=views.batches,
+            overview=overview, fabric=job.fabric, progress=progress,
+        )  # fmt: skip
+    return guide
 
 
 def _settled(model: Model, last: Overview) -> tuple[Model, Tensor]:

@@ -19,6 +19,7 @@ from nngcd.core.ranges import Checked, ShareBelowOne, WholeFromOne
 from nngcd.data.holding_back import SHARE
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.results.confidence import UNSURE, check_unsure
+from nngcd.training.eagc import EagcSettings
 from nngcd.training.loop import TrainingSettings
 from nngcd.views.preprocessing import ViewSettings
 
@@ -88,6 +89,8 @@ class Settings(Checked):
     """The views of an image that are compared."""
     training: TrainingSettings = field(default_factory=TrainingSettings)
     """Optimiser and schedule."""
+    eagc: EagcSettings = field(default_factory=EagcSettings)
+    """A plug-in for every method: gradients of unlabelled images spare what labelled images have taught."""
     loss: Any = None
     """The method's own settings: the `Config` in its file."""
 
@@ -108,6 +111,9 @@ class Settings(Checked):
                 "(--set training.resting_share=0)"
             )
             raise ConfigError("training.resting_share", self.training.resting_share, reason)
+        if self.training.resting_share and self.eagc.active:
+            reason = "EAGC trains the block before anything rests; add --set training.resting_share=0"
+            raise ConfigError("eagc.active", True, reason)
 
     @property
     def k_range(self) -> tuple[int, int] | None:

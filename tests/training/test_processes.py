@@ -35,13 +35,14 @@ from nngcd.methods import mugcd, nngcd
 from nngcd.methods.contract import Overview, Task
 from nngcd.methods.centres import semi_supervised_centres
 from nngcd.training import loop
+from nngcd.training.eagc import EagcSettings, Guide, learn_reference
 from nngcd.training.bank import MemoryBank, mapped_views
 from nngcd.training.launching import launch
 from nngcd.training.learner import Learner
 from nngcd.training.resting import RestingFirst
 from nngcd.training.sources import BankViews
 
-MODULES = {"nngcd": nngcd, "mugcd": mugcd, "resting": nngcd, "splitting": nngcd, "moving": nngcd}
+MODULES = {"nngcd": nngcd, "mugcd": mugcd, "resting": nngcd, "splitting": nngcd, "moving": nngcd, "guided": nngcd}
 losses = []
 find_gradients = loop._find_gradients
 def recorded(*arguments):
@@ -71,7 +72,17 @@ def steps(name):
     method = module.Method(module.Config(n_hidden=24, n_projection=8, **splitting), task)
     if resting_epochs:
         tail.append(Adapter(16))
-    learner = Learner(tail, method, resting_epochs=resting_epochs)
+    settings, guide = loop.TrainingSettings(epochs=5), None
+    def overview(epoch):
+        return Overview(tail(hidden[:, 0]).detach(), torch.from_numpy(labels), epoch, 0)
+    if name == "guided":
+        def reference_source(method, training):
+            size = training.batch_size
+            return BankViews(MemoryBank(hidden), labels, "two-random", batch_size=size, seed=0, draw=method.draw)
+        guide = Guide(EagcSettings(active=True, reference_epochs=2, reference_batch_size=15), tail, 16)
+        learn_reference(guide, tail, task, settings, tail_learning_rate=1.0, source_of=reference_source,
+                        overview=overview, fabric=fabric, progress=Progress())
+    learner = Learner(tail, method, resting_epochs=resting_epochs, guide=guide)
     # 61 images per batch: the processes' shares are not equal.
     def source_of(bank):
         return BankViews(bank, labels, "two-random", batch_size=61, seed=0)
@@ -79,10 +90,7 @@ def steps(name):
     if resting_epochs:
         rested = mapped_views(MemoryBank(hidden), len(hidden), lambda hidden_b: tail(hidden_b).detach())
         source = RestingFirst(source_of(rested), source, resting_epochs)
-    def overview(epoch):
-        return Overview(learner.tail(hidden[:, 0]).detach(), torch.from_numpy(labels), epoch, 0)
     losses.clear()
-    settings = loop.TrainingSettings(epochs=5)
     loop.train(learner, source, settings, overview=overview, fabric=fabric, run=None, progress=Progress())
     last = overview(5)
     assigned = method.assign(last.features_nd).argmax(-1).tolist()
@@ -106,7 +114,7 @@ def environment():
 @pytest.mark.slow
 def test_two_processes_train_as_one_does(tmp_path):
     """Whatever they train, one after the other: starting processes takes longer than the training."""
-    names = ["nngcd", "mugcd", "resting", "splitting", "moving"]
+    names = ["nngcd", "mugcd", "resting", "splitting", "moving", "guided"]
     script = tmp_path / "steps.py"
     script.write_text(STEPS, encoding="utf-8")
     found = []

@@ -7,10 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from nngcd.losses.pairs import check_views, cosines, mean_over_positives, other_images, own_image
+from nngcd.losses.pairs import Similarity, check_views, cosines, mean_over_positives, other_images, own_image
 
 
-def nmf_nce(
+def nmf_nce(  # noqa: PLR0913 (two forms of one formula)
     z_vbd: Tensor,
     *,
     temperature: float = 0.5,
@@ -18,6 +18,7 @@ def nmf_nce(
     deviation: float = 1.0,
     include_positive: bool = True,
     mean_negatives: bool = False,
+    similarity: Similarity = cosines,
 ) -> Tensor:
     """Return the NMF NCE loss: NN-GCD, Eqs. (28) and (29), the same as ADNCE (Wu et al. 2023).
 
@@ -34,16 +35,18 @@ def nmf_nce(
             for cosines in [0, 1].
         include_positive: whether the positive stands in the denominator.
         mean_negatives: whether negatives are averaged instead of summed.
+        similarity: what is contrasted; the weights stay those of the cosines.
     """
     check_views(z_vbd)
-    cosine_vbwc = cosines(z_vbd)
-    positive_vwb = own_image(cosine_vbwc) / temperature
+    alike_vbwc = similarity(z_vbd)
+    positive_vwb = own_image(alike_vbwc) / temperature
     n_views, n_images, _ = z_vbd.shape
     if n_images < 2:
         # No negatives: only the attraction is left, which is constant when the positive is its own denominator.
         return z_vbd.sum() * 0 if include_positive or not n_images else -mean_over_positives(positive_vwb)
+    cosine_vbwc = alike_vbwc if similarity is cosines else cosines(z_vbd.detach())
     log_weight_vbwc = log_weights(cosine_vbwc, mean=mean, deviation=deviation)
-    negative_vb = (cosine_vbwc / temperature + log_weight_vbwc).logsumexp((2, 3))
+    negative_vb = (alike_vbwc / temperature + log_weight_vbwc).logsumexp((2, 3))
     if mean_negatives:
         negative_vb = negative_vb - math.log(n_views * (n_images - 1))
     denominator_vwb = negative_vb[:, None].expand_as(positive_vwb)

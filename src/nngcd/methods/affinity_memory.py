@@ -12,6 +12,7 @@ from nngcd.clustering.semi_affinity import affinities, drawn, labelled_first
 from nngcd.core.ranges import AtLeastOne, Positive, Share
 from nngcd.losses.affinity_contrast import affinity_contrast
 from nngcd.methods import gcd
+from nngcd.methods.geometry import refuse_ball
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,6 +32,10 @@ class AffinityConfig(gcd.Config):
     affinity_form: Literal["printed", "code"] = "printed"
     """`printed`: each view finds the teacher's other view, and labels are put right before negatives are drawn. `code`:
     the class token finds the teacher's same view (prompts the other one), and labels count after the draw."""
+
+    def __post_init__(self) -> None:
+        gcd.Config.__post_init__(self)
+        refuse_ball(self, "PromptCAL compares with a memory of directions")
 
 
 class AffinityMemory(nn.Module):

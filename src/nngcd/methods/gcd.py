@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -13,6 +14,7 @@ from nngcd.losses.info_nce import info_nce
 from nngcd.losses.supcon import supcon
 from nngcd.methods.centres import CentreMethod, semi_supervised_centres
 from nngcd.methods.contract import Batch, Overview, Task
+from nngcd.methods.geometry import Contrast, Geometry, GeometryConfig, in_cosines
 from nngcd.methods.heads import ProjectionHead, Prototypes
 
 
@@ -42,7 +44,7 @@ class ContrastConfig(HeadConfig):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ClusterConfig(ContrastConfig):
+class ClusterConfig(ContrastConfig, GeometryConfig):
     """Settings of the two losses and of semi-supervised k-means after them."""
 
     cluster_start: Literal["matched", "published"] = "published"
@@ -77,11 +79,13 @@ class Method(CentreMethod):
 
     def __init__(self, config: ClusterConfig, task: Task) -> None:
         super().__init__(config, task)
+        self.geometry = Geometry(config)
         self.head = ContrastHead(config, task)
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the two contrastive terms: GCD, Eq. (3)."""
-        return contrast_terms(self.head(batch.features_vbd), batch.labels_b, self.config)
+        z_vbd, contrast = self.head(batch.features_vbd), self.geometry.at(batch.moment)
+        return contrast_terms(z_vbd, batch.labels_b, self.config, contrast)
 
     @torch.no_grad()
     def settle(self, overview: Overview) -> None:
@@ -113,11 +117,13 @@ class ContrastHead(nn.Module):
         return contrasted_vbd
 
 
-def contrast_terms(z_vbd: Tensor, labels_b: Tensor, config: ContrastConfig) -> dict[str, Tensor]:
+def contrast_terms(
+    z_vbd: Tensor, labels_b: Tensor, config: ContrastConfig, contrast: Contrast = in_cosines
+) -> dict[str, Tensor]:
     """Return the weighted contrast of all images, GCD, Eq. (1), and that of the labelled ones, Eq. (2)."""
-    contrast = info_nce(z_vbd, temperature=config.contrastive_temperature)
-    labelled = supcon(z_vbd, labels_b, temperature=config.supcon_temperature)
-    return {"contrast": (1 - config.supervised_weight) * contrast, "supcon": config.supervised_weight * labelled}
+    every = contrast(partial(info_nce, z_vbd), config.contrastive_temperature)
+    labelled = contrast(partial(supcon, z_vbd, labels_b), config.supcon_temperature)
+    return {"contrast": (1 - config.supervised_weight) * every, "supcon": config.supervised_weight * labelled}
 
 
 def cluster_centres(overview: Overview, task: Task, config: ClusterConfig) -> Tensor:

@@ -57,6 +57,7 @@ class ProjectionHead(nn.Module):
     """Linear layers with GELU between them, then the activation; the output is not normalised (the losses do it).
 
     Three layers with `activation="identity"` are SimGCD's head. Its authors pass a batch-norm flag, but have none.
+    With `n_out=0` there is no layer, and the activation takes the features.
     """
 
     def __init__(
@@ -71,7 +72,8 @@ class ProjectionHead(nn.Module):
     ) -> None:
         super().__init__()
         self.activation = find_activation(activation)
-        self.mlp = _perceptron([n_features, *[n_hidden] * (n_layers - 1), n_out], generator)
+        widths = [n_features, *[n_hidden] * (n_layers - 1), n_out]
+        self.mlp = _perceptron(widths, generator) if n_out else nn.Sequential()
 
     def forward(self, features_vbd: Tensor) -> Tensor:
         """Return the projections of features with any leading axes."""
@@ -144,6 +146,12 @@ class Prototypes(nn.Module):
         self.weight = nn.Parameter(self.used_kd.clone(), requires_grad=self.weight.requires_grad)
         self.may_change = False
         self.register_buffer("n_used", self.n_used, persistent=False)
+
+    @torch.no_grad()
+    def follow(self, other: Prototypes, share: float) -> None:
+        """Move a share of the way towards other prototypes of the same kind, as an averaged teacher does."""
+        for own, goal in zip(self.parameters(), other.parameters(), strict=True):
+            own.lerp_(goal, share)
 
     @torch.no_grad()
     def hold_length(self) -> None:

@@ -21,6 +21,7 @@ from nngcd.losses.supcon import supcon
 from nngcd.methods import gcd
 from nngcd.methods.contract import Batch, Overview, Task
 from nngcd.methods.equal_sizes import EqualSizesConfig, EqualSizesMethod
+from nngcd.methods.geometry import refuse_ball
 from nngcd.methods.heads import CodeHead, Codes
 
 
@@ -46,6 +47,10 @@ class Config(EqualSizesConfig):
     """Weight of predicting the labelled classes from the masked code (eta)."""
     length_weight: NotNegative = 0.1
     """Weight of the masked code's length (delta), as a mean over the batch; the authors' code sums it (25.6)."""
+
+    def __post_init__(self) -> None:
+        EqualSizesConfig.__post_init__(self)
+        refuse_ball(self, "InfoSieve has distances of its own")
 
 
 class Method(EqualSizesMethod):

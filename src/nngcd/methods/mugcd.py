@@ -20,12 +20,13 @@ from nngcd.losses.weighting import weighted
 from nngcd.methods.centres import place_prototypes
 from nngcd.methods.contract import Batch, Moment, Overview, Task
 from nngcd.methods.gcd import ContrastConfig, ContrastHead, contrast_terms
+from nngcd.methods.geometry import Geometry, GeometryConfig
 from nngcd.methods.heads import Prototypes
 from nngcd.methods.splitting import SplittingMethod
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Config(ContrastConfig):
+class Config(ContrastConfig, GeometryConfig):
     """muGCD's settings."""
 
     contrastive_share: ShareBelowOne = 2 / 3
@@ -58,7 +59,7 @@ class Method(SplittingMethod):
 
     def __init__(self, config: Config, task: Task) -> None:
         super().__init__(config, task)
-        self.head = ContrastHead(config, task)
+        self.head, self.geometry = ContrastHead(config, task), Geometry(config)
         self.prototypes = self.new_prototypes()
         self.teacher = self.new_prototypes().requires_grad_(False)
         self.teacher.load_state_dict(self.prototypes.state_dict())
@@ -87,7 +88,8 @@ class Method(SplittingMethod):
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the contrastive terms in the first stage; later what labels and teacher say of the strong view."""
         if not self._is_taught(batch.moment):
-            return contrast_terms(self.head(batch.features_vbd), batch.labels_b, self.config)
+            z_vbd, contrast = self.head(batch.features_vbd), self.geometry.at(batch.moment)
+            return contrast_terms(z_vbd, batch.labels_b, self.config, contrast)
         c = self.config
         assert batch.teacher_features_vbd is not None
         strong_vbk = self.prototypes(batch.features_vbd[:1])
@@ -107,7 +109,7 @@ class Method(SplittingMethod):
     @torch.no_grad()
     def after_step(self, moment: Moment) -> None:
         """Move the teacher's prototypes as its tail is moved."""
-        self.teacher.weight.lerp_(self.prototypes.weight, 1 - self.teacher_momentum(moment))
+        self.teacher.follow(self.prototypes, 1 - self.teacher_momentum(moment))
 
     def teacher_momentum(self, moment: Moment) -> float:
         """Return 0 in the first stage, which has no teacher; then the cosine from start to end."""

@@ -13,6 +13,7 @@ With all of them off the loss is SimGCD's, to the bit (tested).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -99,7 +100,10 @@ class Method(simgcd.Method):
         c = self.config
         projection_vbd = self.projection(batch.features_vbd)
         logits_vbk = self.prototypes(batch.features_vbd)
-        unsupervised = {**self.pseudo_label_terms(batch, logits_vbk), "contrast": self._contrast(projection_vbd)}
+        unsupervised = {
+            **self.pseudo_label_terms(batch, logits_vbk),
+            "contrast": self._contrast(projection_vbd, batch.moment),
+        }
         terms = weighted(unsupervised, self.label_terms(batch, projection_vbd, logits_vbk), c.supervised_weight)
         if c.sparse_weight > 0:
             terms["sparse"] = c.sparse_weight * hybrid_sparse_norm(
@@ -111,7 +115,7 @@ class Method(simgcd.Method):
     def after_step(self, moment: Moment) -> None:
         """Move the teacher a little towards the classifier."""
         super().after_step(moment)
-        self.teacher.weight.lerp_(self.prototypes.weight, 1 - self.teacher_momentum(moment))
+        self.teacher.follow(self.prototypes, 1 - self.teacher_momentum(moment))
 
     def teacher_momentum(self, moment: Moment) -> float:
         """Return the share of itself that the teacher keeps in a step: omega(t)."""
@@ -123,14 +127,13 @@ class Method(simgcd.Method):
         """Return the teacher's logits over the student temperature (the authors also evaluate the teacher)."""
         return self.judge(features_nd) / self.config.student_temperature
 
-    def _contrast(self, projection_vbd: Tensor) -> Tensor:
+    def _contrast(self, projection_vbd: Tensor, moment: Moment) -> Tensor:
         c = self.config
-        if c.contrast == "info_nce":
-            return info_nce(projection_vbd, temperature=c.contrastive_temperature)
-        return nmf_nce(
-            projection_vbd, temperature=c.contrastive_temperature, mean=c.nce_mean, deviation=c.nce_deviation,
+        form = info_nce if c.contrast == "info_nce" else partial(
+            nmf_nce, mean=c.nce_mean, deviation=c.nce_deviation,
             include_positive=c.nce_form == "official", mean_negatives=c.nce_form == "printed",
         )  # fmt: skip
+        return self.geometry.at(moment)(partial(form, projection_vbd), c.contrastive_temperature)
 
     def _sparse_weights(self) -> list[Tensor]:
         tail, projection = self.task.sparse_weights, self.projection.parameters()

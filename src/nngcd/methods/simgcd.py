@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from torch import Tensor
 
@@ -15,11 +16,12 @@ from nngcd.losses.supcon import supcon
 from nngcd.losses.weighting import weighted
 from nngcd.methods.classifier import ClassifierConfig, ClassifierMethod
 from nngcd.methods.contract import Batch, Task
+from nngcd.methods.geometry import Geometry, GeometryConfig
 from nngcd.methods.heads import ProjectionHead
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Config(ClassifierConfig):
+class Config(ClassifierConfig, GeometryConfig):
     """SimGCD's settings; defaults are those of its paper and scripts."""
 
     supervised_weight: Share = 0.35
@@ -38,8 +40,8 @@ class Config(ClassifierConfig):
     """Temperature of the supervised contrastive loss."""
     n_hidden: AtLeastOne = 2048
     """Width of the projection head's two hidden layers."""
-    n_projection: AtLeastOne = 256
-    """Size of the projection the contrastive losses see."""
+    n_projection: WholeNotNegative = 256
+    """Size of the projection the contrastive losses see; 0 contrasts the features themselves, as Hyp-SimGCD does."""
 
 
 class Method(ClassifierMethod):
@@ -56,6 +58,7 @@ class Method(ClassifierMethod):
             activation=activation,
             generator=task.generator,
         )
+        self.geometry = Geometry(config)
         self.make_classifier()
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
@@ -65,7 +68,7 @@ class Method(ClassifierMethod):
         logits_vbk = self.prototypes(batch.features_vbd)
         unsupervised = {
             **self.pseudo_label_terms(batch, logits_vbk),
-            "contrast": info_nce(projection_vbd, temperature=c.contrastive_temperature),
+            "contrast": self.geometry.at(batch.moment)(partial(info_nce, projection_vbd), c.contrastive_temperature),
         }
         terms = weighted(unsupervised, self.label_terms(batch, projection_vbd, logits_vbk), c.supervised_weight)
         return terms | self.further_terms(batch, logits_vbk)
@@ -92,10 +95,10 @@ class Method(ClassifierMethod):
 
     def label_terms(self, batch: Batch, projection_vbd: Tensor, logits_vbk: Tensor) -> dict[str, Tensor]:
         """Return the supervised terms."""
-        c = self.config
+        c, contrast = self.config, self.geometry.at(batch.moment)
         return {
             "classify": labelled_cross_entropy(logits_vbk, batch.labels_b, temperature=c.student_temperature),
-            "supcon": supcon(projection_vbd, batch.labels_b, temperature=c.supcon_temperature),
+            "supcon": contrast(partial(supcon, projection_vbd, batch.labels_b), c.supcon_temperature),
         }
 
     def assign(self, features_nd: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from nngcd.clustering.label_check import LabelCheck, check_labels
 from nngcd.clustering.split_and_merge import Moved, split_and_merge
 from nngcd.core.seeds import torch_generator
 from nngcd.methods.contract import BaseMethod, ClusterMerge, KnownSplit, MovedImage, NewSplit, Overview
+from nngcd.methods.geometry import prototypes_in
 from nngcd.methods.heads import Prototypes
 
 MOVES: Final = ("split", "new split", "merge")
@@ -123,8 +124,13 @@ class SplittingMethod(SearchingMethod):
         """Return prototypes at random, with room for those that moves may add."""
         task = self.task
         most = task.k_range[1] if task.k_range and self.config.split_epochs else None
-        return Prototypes(
-            task.n_features, task.n_clusters, generator=task.generator, learning_rate=learning_rate, most=most
+        return prototypes_in(
+            self.config,
+            task.n_features,
+            task.n_clusters,
+            generator=task.generator,
+            learning_rate=learning_rate,
+            most=most,
         )
 
     def remember_moves(self) -> None:

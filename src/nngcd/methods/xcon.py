@@ -95,7 +95,8 @@ class Method(gcd.Method):
         for expert, head in enumerate(self.expert_heads):
             is_own_b = expert_b == expert
             z_vbd = head(batch.features_vbd[:, is_own_b])
-            terms.append(gcd.contrast_terms(z_vbd, batch.labels_b[is_own_b], self.config))
+            contrast = self.geometry.at(batch.moment)
+            terms.append(gcd.contrast_terms(z_vbd, batch.labels_b[is_own_b], self.config, contrast))
         weight = self.config.fine_weight / self.config.n_experts
         return {f"fine_{name}": weight * torch.stack([term[name] for term in terms]).sum() for name in terms[0]}
 

@@ -26,6 +26,7 @@ from nngcd.losses.sparse import warn_if_unbounded
 from nngcd.methods.contract import BaseMethod
 from nngcd.settings import Settings, flat_settings, resolve
 from nngcd.training.bank_plan import BankPlan, plan_bank
+from nngcd.training.eagc import check_guide
 from nngcd.training.init_from import Start
 from nngcd.training.launching import launch
 from nngcd.training.model import Blueprint, build_backbone, move
@@ -91,6 +92,7 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
     precision = choose_precision(settings.precision, device)
     method = find_component("nngcd.methods", settings.method, "Method").Method
     method.check_machine()
+    check_guide(settings.eagc, method, settings.method, int((split.labels >= 0).sum()))
     has_stages = method.stage is not BaseMethod.stage or settings.training.resting_share > 0
     fabric = launch(device, precision, has_stages=has_stages)
     blueprint = _blueprint(split, settings, k or 0)

@@ -26,6 +26,7 @@ from nngcd.settings import Settings
 from nngcd.training.bank import Bank, LookBank, MapLookBank, MemoryBank
 from nngcd.training.bank_writing import view_bank
 from nngcd.training.extraction import centre_features, run_tail
+from nngcd.training.loop import TrainingSettings
 from nngcd.training.model import device_of
 from nngcd.training.resting import RestingFirst, rested_features, rested_views
 from nngcd.training.sources import BankViews, BatchSource, OnlineViews
@@ -94,8 +95,12 @@ class Views:
         assert self.bank is not None, "Settings refuses resting epochs with views that are drawn online"
         return dataclasses.replace(self, rested=rested_views(self.backbone, self.bank, self.n, progress))
 
-    def batches(self, method: BaseMethod) -> BatchSource:
-        """Return the source of training's batches."""
+    def batches(self, method: BaseMethod, training: TrainingSettings | None = None) -> BatchSource:
+        """Return the source of training's batches, or of another training's on the same views."""
+        if training is not None:
+            return dataclasses.replace(self, settings=dataclasses.replace(self.settings, training=training)).batches(
+                method
+            )
         if self.rested is None:
             return self._batches(self.bank, method)
         rested, awake = (self._batches(bank, method) for bank in (self.rested, self.bank))

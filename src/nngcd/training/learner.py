@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,9 @@ from torch.utils.checkpoint import checkpoint
 from nngcd.backbones.backbone import adapter_of, small_batches
 from nngcd.core import processes
 from nngcd.methods.contract import BaseMethod, Batch, Moment
+
+if TYPE_CHECKING:
+    from nngcd.training.eagc import Guide
 
 
 class Part(NamedTuple):
@@ -33,13 +36,20 @@ class Learner(nn.Module):
     and stays the same."""
 
     def __init__(
-        self, tail: nn.Module, method: BaseMethod, *, tail_learning_rate: float = 1.0, resting_epochs: int = 0
+        self,
+        tail: nn.Module,
+        method: BaseMethod,
+        *,
+        tail_learning_rate: float = 1.0,
+        resting_epochs: int = 0,
+        guide: Guide | None = None,
     ) -> None:
         super().__init__()
         self.tail_learning_rate = tail_learning_rate
         self.resting_epochs = resting_epochs
         self.tail = tail
         self.method = method
+        self.guide = guide
         self.teacher_tail = deepcopy(tail).requires_grad_(False) if method.averages_tail else None
 
     def parts(self) -> list[Part]:
@@ -74,7 +84,14 @@ class Learner(nn.Module):
         labels_b, image_b = processes.gather(labels_b, n_images), processes.gather(image_b, n_images)
         # Half precision pays in the backbone; similarities at temperature 0.04 need all their digits.
         with torch.autocast(hidden_vb.device.type, enabled=False):
-            return self.method.loss(Batch(features_vbd, labels_b, moment, image_b, teacher_vbd))
+            held = {} if self.guide is None else self._steered(self.guide, hidden_vb, features_vbd, labels_b)
+            return self.method.loss(Batch(features_vbd, labels_b, moment, image_b, teacher_vbd)) | held
+
+    def _steered(self, guide: Guide, hidden_vb: Tensor, features_vbd: Tensor, labels_b: Tensor) -> dict[str, Tensor]:
+        """Let the guide change the features' gradient on its way back, and return its loss terms."""
+        with torch.no_grad():
+            reference_vbd = self._features(guide.reference, hidden_vb, len(labels_b))
+        return guide.steer(features_vbd, reference_vbd, labels_b)
 
     def _stage(self) -> list[nn.Parameter]:
         """Return what of the tail is a part of the network."""
@@ -108,6 +125,8 @@ class Learner(nn.Module):
             share = 1 - self.method.teacher_momentum(moment)
             for average, parameter in zip(self.teacher_tail.parameters(), self.tail.parameters(), strict=True):
                 average.lerp_(parameter, share)
+        if self.guide is not None:
+            self.guide.after_step()
         self.method.after_step(moment)
 
     def finish(self) -> None:
