@@ -17,7 +17,7 @@ from nngcd.datasets.published import published_split
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyReport:
-    """What a copy of a benchmark holds, and what it should.
+    """Counts in a copy of a benchmark, and the published ones.
 
     Args:
         name: the benchmark.

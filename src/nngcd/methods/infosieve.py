@@ -40,7 +40,7 @@ class Config(gcd.CentreConfig):
     unbalanced: bool = False
     """Whether categories may differ in size; if not, each gets at most its equal share of the images."""
     sampling: Literal["balanced", "share"] = "balanced"
-    """How batches are drawn: half labelled, or each unlabelled image with a weight equal to the labelled share, as in
+    """Make-up of batches: half labelled, or each unlabelled image with a weight equal to the labelled share, as in
     the authors' code (57 % labelled on CUB)."""
     smoothing: Share = 0.5
     """Share of the unsupervised contrast's target that is spread over all views, in [0, 1]: 1 on CUB, 0.5 on other
@@ -50,7 +50,7 @@ class Config(gcd.CentreConfig):
     final_age: Positive = 20.0
     """Sharpness of the code's digits in the last epoch; it grows during training."""
     code_shares: Literal["own", "other"] = "own"
-    """How distances of codes are normalised: by all distances of the view itself, or of the one it is compared with."""
+    """Normalisation of distances of codes: by all distances of the view itself, or of the one it is compared with."""
     code_weight: NotNegative = 1.0
     """Weight of the contrast between codes."""
     code_condition_weight: NotNegative = 0.01

@@ -140,7 +140,7 @@ def cooccurrence_image(features_nd: ArrayLike, order: ArrayLike, size: int = 256
 
 
 class _Sums(NamedTuple):
-    """What one pass over the images leaves: sums over each class (c), old and new ones apart, and over all images."""
+    """Sums from one pass over the images: over each class (c), old and new ones apart, and over all images."""
 
     is_old_c: NDArray[np.bool_]
     n_images_c: NDArray[np.int64]

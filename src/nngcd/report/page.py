@@ -37,7 +37,7 @@ MAX_IMAGES = 2000
 
 @dataclass(frozen=True, slots=True)
 class WrittenReport:
-    """What became of a report."""
+    """A written report: its file, size and thumbnails."""
 
     path: Path
     n_bytes: int

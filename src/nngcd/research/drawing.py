@@ -33,7 +33,7 @@ MOST_ACTIVATIONS = 20_000
 
 @dataclass(slots=True)
 class Drawn:
-    """What became of the figures."""
+    """Figures that were written, and those that were skipped."""
 
     written: list[Path] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
@@ -182,7 +182,7 @@ class RunSubject:
 
     @cached_property
     def epochs(self) -> list[dict[str, Any]]:
-        """What was recorded of each epoch of training."""
+        """Records of training, one per epoch."""
         return self.run.read_metrics()
 
     def check_attention(self) -> None:

@@ -22,14 +22,14 @@ SAME = {
     "n_clusters": "--k {}",
     "n_old": "the labels it had",
 }
-"""What both runs must have in common, so that their tensors mean the same, and how this run gets what the other has."""
+"""Values that must be equal in both runs, so that their tensors mean the same, and the way to set each one."""
 
 ONE_SIZE = " and --set 'views.sizes=[1]'"
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a finished run learned."""
+    """Model and labels of a finished run, to start from."""
 
     path: Path
     model: Model

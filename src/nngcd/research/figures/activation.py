@@ -27,7 +27,7 @@ HATCHES = ("", "////", "....")
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What is drawn of the unit-length activations of one run."""
+    """Statistics of the unit-length activations of one run."""
 
     mean_d: NDArray[np.float64]
     """Mean absolute entry of each axis, largest first."""
