@@ -1,6 +1,6 @@
 """Statistics of the matrix of all cosine similarities, computed without storing it: NN-GCD's A-bar figures as numbers.
 
-The paper's theory is about another matrix, the co-occurrence of augmented views (`losses.ncl.snmf_loss`); its figures
+The paper's theory is about another matrix, the co-occurrence of augmented views (`research.theory.snmf_loss`); its figures
 show the cosine similarities of features, and so does this.
 """
 
