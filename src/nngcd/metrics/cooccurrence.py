@@ -1,7 +1,7 @@
 """Statistics of the matrix of all cosine similarities, computed without storing it: NN-GCD's A-bar figures as numbers.
 
-The paper's theory is about another matrix, the co-occurrence of augmented views (`research.theory.snmf_loss`); its figures
-show the cosine similarities of features, and so does this.
+The paper's theory is about another matrix, the co-occurrence of augmented views (`research.theory.snmf_loss`);
+its figures show the cosine similarities of features, and so does this.
 """
 
 from __future__ import annotations

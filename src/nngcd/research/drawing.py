@@ -98,7 +98,7 @@ def _subjects(runs: Sequence[RunFolder], classes: tuple[str, ...]) -> list[RunSu
     for run in runs:
         run.check_complete()
     if len({read_environment(run)["split_hash"] for run in runs}) > 1:
-        raise DataError("the runs have different images or labels. Draw only runs on one data set side by side.")
+        raise DataError("the runs have different images or labels. Only runs on the same data can share a figure.")
     methods = [str(run.read_summary()["method"]) for run in runs]
     is_clear = len(set(methods)) == len(methods)
     data = RunData(runs[0])
