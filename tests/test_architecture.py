@@ -103,6 +103,11 @@ def test_files_and_functions_stay_small():
     assert not large
 
 
+def test_docstrings_say_what_a_thing_is():
+    opening = re.compile(r'"""(What|How)\b')
+    assert not [module_name(path) for path in FILES if opening.search(path.read_text(encoding="utf-8"))]
+
+
 def test_no_two_classes_have_one_name():
     places = defaultdict(list)
     for path in FILES:

@@ -40,7 +40,7 @@ class Settings(Checked):
     data: str = ""
     """Folder, manifest or array file, or the name of a data set."""
     dataset: str | None = None
-    """How to read the data: the name of a file in `nngcd/datasets`; detected when absent."""
+    """Reader of the data: the name of a file in `nngcd/datasets`; detected when absent."""
     method: str = "nngcd"
     """The name of a file in `nngcd/methods`."""
     preset: str = "default"
@@ -84,7 +84,7 @@ class Settings(Checked):
     unsure: float = UNSURE
     """Share of the held-back images to call unsure."""
     reading: ReadingSettings = field(default_factory=ReadingSettings)
-    """How folders and manifests are read."""
+    """Settings for reading folders and tables."""
     views: ViewSettings = field(default_factory=ViewSettings)
     """The views of an image that are compared."""
     training: TrainingSettings = field(default_factory=TrainingSettings)

@@ -124,7 +124,7 @@ def test_only_the_number_of_categories_of_images_or_of_a_run(nngcd, arrays, tmp_
     assert (found["k"], found["method"]) == (6, "accuracy")
     assert all(4 <= k <= 9 for k, _ in found["curve"])
     said = nngcd("estimate-k", tmp_path / "run", "--k", "4..9", "--method", "accuracy")[1]
-    assert "leans towards" in said
+    assert "biased towards" in said
     assert said.endswith(" --k 6\n") == (found["confidence"] != "low")
     # A second estimate does not overwrite the first.
     again = json.loads(nngcd("estimate-k", tmp_path / "run", "--json")[1])

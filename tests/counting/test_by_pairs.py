@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nngcd.counting.by_pairs import LEAST_ERROR, Evidence, combined, probability_of
-from nngcd.counting.coverage import MEASURED, confidence_of_pairs
+from nngcd.counting.by_pairs import LEAST_ERROR, MEASURED, Evidence, combined, confidence_of_pairs, probability_of
 from nngcd.counting.estimate_k import estimate_k
 
 

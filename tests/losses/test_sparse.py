@@ -87,7 +87,7 @@ def test_an_unknown_frobenius_part_is_refused():
 
 @pytest.mark.parametrize("weight_decay", [0.0, 1e-5, 2 * 3e-5 * (1 - 0.6)])
 def test_too_little_weight_decay_is_warned_about(weight_decay):
-    with pytest.warns(NngcdWarning, match="weights grow without end"):
+    with pytest.warns(NngcdWarning, match="weights grow without limit"):
         warn_if_unbounded(weight_decay, gamma=3e-5, l1_share=0.6, frobenius="squared")
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from nngcd.methods import cms
-from nngcd.results.tables import with_decisions
+from nngcd.results.result_tables import with_decisions
 
 SMALL = {"n_hidden": 12, "n_projection": 6, "n_directions": 0}
 

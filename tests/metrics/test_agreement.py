@@ -3,10 +3,9 @@ from math import comb, isnan, log
 import numpy as np
 import pytest
 
-from nngcd.metrics.accuracy import split_accuracy
-from nngcd.metrics.agreement import adjusted_rand_index, normalized_mutual_information, purity
+from nngcd.metrics.agreement import adjusted_rand_index, normalized_mutual_information
 
-FORMS = (normalized_mutual_information, adjusted_rand_index, purity)
+FORMS = (normalized_mutual_information, adjusted_rand_index)
 TRUTH, CLUSTER = [0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 1, 1]
 
 
@@ -24,17 +23,6 @@ def test_rand_index_by_hand():
     assert adjusted_rand_index(TRUTH, CLUSTER) == pytest.approx(
         (together - chance) / ((in_cluster + in_class) / 2 - chance)
     )
-
-
-def test_purity_by_hand():
-    assert purity(TRUTH, CLUSTER) == pytest.approx((3 + 2) / 6)
-    assert purity([0, 1, 2], [5, 7, 6]) == 1.0
-
-
-def test_purity_is_never_below_accuracy():
-    rng = np.random.default_rng(0)
-    truth, cluster = rng.integers(0, 4, 50), rng.integers(0, 6, 50)
-    assert purity(truth, cluster) >= split_accuracy(truth, cluster, truth < 2).all
 
 
 @pytest.mark.parametrize("form", FORMS)

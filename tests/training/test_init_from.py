@@ -19,7 +19,7 @@ SMALL = {"n_hidden": 64, "n_projection": 16}
 
 
 def settings(**more):
-    # Features as they are: whitened ones are made anew in every run, so that none goes on from them.
+    # Features as they are: every run learns its own whitening, so no run can start from whitened ones.
     values = {"method": "simgcd", "preset": "official", "k": 6, "loss": SMALL, "hold_back": 0.0,
               "training": {"epochs": 3, "batch_size": 48}}  # fmt: skip
     return resolve(values | more)
@@ -102,7 +102,7 @@ def test_runs_that_do_not_fit_are_refused(first, blobs, blob_split, tmp_path):
         prepare(from_arrays(features, np.where(labels == 2, 3, labels)), still(first))
     with pytest.raises(ConfigError, match="n_features is 16, but this run's is 8"):
         prepare(from_arrays(features[:, :8], labels), still(first))
-    with pytest.raises(ConfigError, match="whitened features are made anew in every run; leave out"):
+    with pytest.raises(ConfigError, match="every run learns its own whitening; leave out"):
         prepare(blob_split, still(first, whitened_features=4))
     (first.path / "summary.json").unlink()
     with pytest.raises(DataError, match=r"first is not finished.*nngcd fit --resume"):

@@ -94,9 +94,9 @@ class Trunk(nn.Module):
     """A module that never learns: eval mode whatever the caller sets, no gradients."""
 
     precision: Precision = "32-true"
-    """What it computes in; its weights stay as they are."""
+    """Number format of its computations; its weights stay as they are."""
     compiled: Compiled | None = None
-    """What computes in its place, where `engines.choose_engine` found that to be sooner."""
+    """Replacement that computes in its place, where `engines.choose_engine` found it faster."""
     engine_reason: str = ""
     """Why it is computed by this engine."""
 

@@ -26,7 +26,7 @@ from nngcd.core.user_cache import user_cache
 
 Engine = Literal["auto", "torch", "openvino"]
 USUAL: Engine = "auto"
-"""What computes where nobody says otherwise."""
+"""Default engine."""
 
 LARGEST_DIFFERENCE = 1e-4
 """Between the two engines' outputs, relative to the largest output."""
@@ -39,7 +39,7 @@ MISSING = "OpenVINO is not installed (pip install 'nngcd[openvino]')"
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """How OpenVINO did beside torch with one network on one machine."""
+    """Comparison of OpenVINO with torch for one network on one machine."""
 
     failure: str = ""
     """Why the network cannot be computed with OpenVINO; empty when it can."""
@@ -50,7 +50,7 @@ class Trial:
 
     @property
     def words(self) -> str:
-        """What was found, for `nngcd doctor` and a run's environment.json."""
+        """Result as text, for `nngcd doctor` and a run's environment.json."""
         if self.failure:
             return self.failure
         return f"OpenVINO is {self.speed:.1f} times as fast as torch; outputs differ by {self.difference:.0e}"

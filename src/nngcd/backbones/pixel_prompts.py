@@ -75,7 +75,7 @@ def prompts_per_pixel(image_size: int, *, border: int, patch: int) -> Tensor:
 
 
 class PixelPrompt(nn.Module):
-    """What is added to an image: a number for each colour of each pixel that has a prompt; it starts as noise.
+    """Prompt that is added to an image: a number for each colour of each pixel that has a prompt; it starts as noise.
 
     All parameters of a run share one optimiser, so the learning rate of the prompt is made by its scale: the prompt is
     s times the parameter, with s^2 = `learning_rate`, and the parameter starts s times as small. A step of SGD by the

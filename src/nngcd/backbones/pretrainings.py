@@ -9,12 +9,12 @@ from nngcd.core.errors import ResourceError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreTraining:
-    """What a short name stands for."""
+    """Pre-trained model that a short name stands for."""
 
     timm_name: str
     """The timm model it is built as, which also gives the mean and deviation of its images."""
     training: str
-    """How the weights were found, in one line."""
+    """Way in which the weights were trained, in one line."""
     weights: str
     """Where they come from, in words."""
     licence: str

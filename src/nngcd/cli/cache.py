@@ -16,7 +16,7 @@ from nngcd.core.user_cache import user_cache
 
 SECONDS_PER_DAY = 86_400
 KEPT = ("views-*", "seen-*", "engines")
-"""What nngcd puts into a cache; nothing else in the folder is touched."""
+"""Names of files that nngcd puts into a cache; nothing else in the folder is touched."""
 
 Folder = Annotated[Path | None, typer.Option("--cache", metavar="FOLDER", help="Cache folder. (default: your own)")]
 Days = Annotated[int, typer.Option(min=0, help="Delete only what no run has added to for N days.")]

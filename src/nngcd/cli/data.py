@@ -82,7 +82,7 @@ def verify(
     check_benchmark(name)
     place = root or place_of(name)
     if place is None:
-        raise DataError(f"the folder of '{name}' is not known. Name it: nngcd data verify {name} ROOT")
+        raise DataError(f"the folder of '{name}' is not known. Give it: nngcd data verify {name} ROOT")
     with progress_display(is_quiet=quiet or json) as progress:
         # Lists all problems, so no number of them stops the reading.
         report = verify_copy(name, place, progress=progress, allow_bad=1.0)

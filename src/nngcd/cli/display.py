@@ -1,4 +1,4 @@
-"""What people see: progress bars on a terminal, plain lines elsewhere, tables, and JSON when asked for.
+"""Output for people: progress bars on a terminal, plain lines elsewhere, tables, and JSON when asked for.
 
 Names of files and categories are strangers' text: printed as it is, never as markup, with control characters escaped,
 which could otherwise move the cursor, change a title or hide a line.
@@ -269,7 +269,7 @@ def each_note_once() -> Iterator[None]:
 
 
 class PlainFormatter(logging.Formatter):
-    """What the library logs, fit for a terminal."""
+    """Formats the library's log for a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""

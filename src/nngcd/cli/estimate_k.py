@@ -31,7 +31,7 @@ OUT_HELP = "Folder for k.json and k.svg. (default: runs/NAME-k, or estimate-k in
 def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     data: DataOrRun,
     dataset: shared_options.Dataset = None,
-    k: Annotated[str, typer.Option("--k", metavar="A..B", help="Fewest and most categories to consider.")] = "auto",
+    k: Annotated[str, typer.Option("--k", metavar="A..B", help="Smallest and largest number of categories.")] = "auto",
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
     backbone: Annotated[str | None, typer.Option(help="As for `nngcd fit`. (default: auto)")] = None,
     weights: shared_options.Weights = None,
@@ -108,7 +108,7 @@ def _tell(found: dict[str, Any], out: Path, command: str, *, is_run: bool) -> No
     for line in k_words(found["k"], found):
         say(line)
     if is_run:
-        say("The run was trained with a fixed number of clusters, and the estimate leans towards it.")
+        say("The run was trained with a fixed number of clusters, and the estimate is biased towards it.")
     say(f"\nCurve and numbers:  {out / 'k.svg'}, {out / 'k.json'}")
     number = "" if found["confidence"] == "low" else f" --k {found['k']}"
     say(f"Sort the images:    {command}{number}")

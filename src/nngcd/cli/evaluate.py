@@ -32,7 +32,7 @@ def evaluate(  # noqa: PLR0913 (one parameter per flag)
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
 ) -> None:
-    """Score a run: accuracy on all, old and new classes, by match and by name, and how reliable its confidence is.
+    """Score a run: accuracy on all, old and new classes, by match and by name, and the reliability of its confidence.
 
     Edits made in a review of the run count, unless you add --ignore-review.
 

@@ -44,7 +44,9 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     engine: shared_options.Engine = None,
     workers: shared_options.Workers = None,
     views_per_image: Annotated[str | None, typer.Option(metavar="N|online", help=VIEWS_HELP)] = None,
-    bank_size: Annotated[float | None, typer.Option(metavar="GB", help="Largest view bank. (default: 50)")] = None,
+    bank_size: Annotated[
+        float | None, typer.Option(metavar="GB", help="Largest allowed view bank. (default: 50)")
+    ] = None,
     unsure: shared_options.Unsure = None,
     use_all_labels: Annotated[bool, typer.Option("--use-all-labels", help=ALL_LABELS_HELP)] = False,
     strict: Annotated[bool, typer.Option("--strict", help=STRICT_HELP)] = False,

@@ -31,7 +31,7 @@ DPI = 150
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What `nngcd study` was asked for."""
+    """Request of `nngcd study`."""
 
     study: str
     dataset: str

@@ -12,7 +12,7 @@ from nngcd.cli import shared_options
 from nngcd.cli.display import progress_display, reading, say, say_json
 from nngcd.core.errors import ConfigError, warn
 
-TOP_HELP = "How many further candidate categories to list for each image."
+TOP_HELP = "Number of further candidate categories to list for each image."
 MEANING = {
     "known": "belong to a known category",
     "new": "belong to a category that the run discovered",

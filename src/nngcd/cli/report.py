@@ -14,7 +14,7 @@ from nngcd.core.errors import ConfigError
 
 ROOT_HELP = "Where the images are now, if they have moved since the run."
 OVERWRITE_HELP = "Replace FILE if it exists, even if its pictures cannot be made again."
-MAX_HELP = "Most thumbnails to show; about 6 kB each."
+MAX_HELP = "Maximum number of thumbnails, about 6 kB each."
 
 
 def report(  # noqa: PLR0913 (one parameter per flag)
@@ -26,7 +26,7 @@ def report(  # noqa: PLR0913 (one parameter per flag)
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
 ) -> None:
-    """Write one HTML page about a finished run: pictures of its categories, a map and how sure it is.
+    """Write one HTML page about a finished run: pictures of its categories, a map and its confidence.
 
     The page opens in any browser, needs no network and can be sent by e-mail.
 

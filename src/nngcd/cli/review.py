@@ -32,7 +32,7 @@ def review(  # noqa: PLR0913 (one parameter per flag)
     read_only: Annotated[bool, typer.Option("--read-only", help=READ_ONLY_HELP)] = False,
     root: Annotated[Path | None, typer.Option(metavar="FOLDER", help=ROOT_HELP)] = None,
     apply: Annotated[Path | None, typer.Option(metavar="FILE", help=APPLY_HELP)] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="With --apply: do not ask first.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --apply: do not ask for confirmation.")] = False,
 ) -> None:
     """Open a page in your browser to name, merge, split and correct the categories of a run.
 

@@ -1,4 +1,4 @@
-"""What a polite request to end (SIGTERM) does: the same as Ctrl-C, so that one way of stopping is enough."""
+"""SIGTERM acts as Ctrl-C does, so that one way of stopping is enough."""
 
 from __future__ import annotations
 

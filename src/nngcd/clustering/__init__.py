@@ -1,1 +1,1 @@
-"""Clustering as matrix algebra: k-means, semi-supervised k-means, symmetric factorisation and the theory of both."""
+"""Clustering as matrix algebra: k-means, semi-supervised k-means, neighbours and communities."""

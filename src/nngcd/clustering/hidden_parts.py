@@ -21,13 +21,13 @@ LEAST_LABELS = 6
 MOST_ROUNDS = 50
 """The two centres of a cluster hardly ever move longer."""
 OWN_LEVEL = 0.05
-"""How unlikely so few labels must also be if the cluster's own labels were dealt out to its images at random: some
+"""Largest accepted chance of so few labels if the cluster's own labels were dealt out to its images at random: some
 categories may be labelled less than others."""
 PLAIN_LEVEL = 0.1
-"""How unlikely so few labels must also be where the images lie in plain features: training draws labelled images
-together, so that in learned features other images of their category can look like something else."""
+"""The same, where the images lie in plain features: training draws labelled images together, so that in
+learned features other images of their category can look like something else."""
 START_SHARE = 0.2
-"""How many of a cluster's images, those furthest from its labelled ones, the second centre starts at."""
+"""Share of a cluster's images, those furthest from its labelled ones, that the second centre starts at."""
 
 
 class HiddenPart(NamedTuple):
@@ -44,7 +44,7 @@ class HiddenPart(NamedTuple):
     n_labelled: int
     """Labelled images of the known category."""
     p_value: float
-    """How likely so few labelled images were if the part belonged to a category labelled as the typical one is."""
+    """Chance of so few labelled images if the part belonged to a category labelled as the typical one is."""
 
 
 class Cut(NamedTuple):

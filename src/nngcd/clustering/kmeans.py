@@ -93,9 +93,9 @@ class KMeans(Centroids):
     n_clusters: int
     _: KW_ONLY
     init: Literal["k-means++", "greedy-k-means++"] | Rows = "greedy-k-means++"
-    """How the first centres are drawn: in proportion to the squared distance (Arthur & Vassilvitskii 2007); the best of
-    2 + log K such draws, which scikit-learn calls k-means++ and which misses far fewer clusters (`test_kmeans.py`); or
-    the centres themselves, which makes one start."""
+    """Choice of the first centres: drawn in proportion to the squared distance (Arthur & Vassilvitskii 2007); the best
+    of 2 + log K such draws, which scikit-learn calls k-means++ and which misses far fewer clusters (`test_kmeans.py`);
+    or the centres themselves, which makes one start."""
     n_init: int = 10
     """Starts; the one with the least inertia is kept."""
     max_iter: int = 300
@@ -105,7 +105,7 @@ class KMeans(Centroids):
     block_size: int = 4096
     """Rows per matrix product; changes memory and speed, not the result."""
     shards: Shards | None = field(default=None, repr=False)
-    """How the rows are spread over processes; None: this process has them all."""
+    """Spread of the rows over processes; None: this process has them all."""
 
     def fit(self, X: Rows, y: object = None) -> KMeans:  # noqa: N803 (scikit-learn's names; no label is used)
         """Find the clusters of the rows; raise `ConfigError` or `DataError` where settings or rows cannot be used."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from nngcd.clustering.points import WIDE, Ids
 
 Rule = Literal["unordered", "published"]
-"""How labelled nodes are walked and how long links may be: whatever the order of images, or as in the authors' code."""
+"""Order of labelled nodes and limit on links: independent of the order of images, or as in the authors' code."""
 
 MAX_CELLS = 2**24
 """Similarities held at a time while nearest neighbours are looked for."""

@@ -27,7 +27,7 @@ UNIT_BLOCK = 1024
 """Rows that `UnitRows` holds in float64 at a time, 10 MB of 1,280 features: the system takes larger blocks back each
 time they are let go of, which with four times as many rows made whitening 1.6 times slower."""
 SHORTEST = 1e-12
-"""What `F.normalize` divides by at least: the direction of a shorter row is no longer of length 1."""
+"""Least divisor of `F.normalize`: a row shorter than this does not get length 1."""
 
 
 def _own(total: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ def _own(total: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """How rows are spread over processes: each fits its own rows, and all find what one would find with all rows.
+    """Spread of rows over processes: each fits its own rows, and all find what one would find with all rows.
 
     Each needs at least one row. Rank and count are there because a seed is drawn from all rows, in rank order.
     """
@@ -253,7 +253,7 @@ def prepare(values: Rows, label_n: Tensor | None, block_size: int, shards: Shard
 
 
 class KMeansSettings(Protocol):
-    """What k-means of either kind can be told."""
+    """Settings of both kinds of k-means."""
 
     n_clusters: int
     n_init: int

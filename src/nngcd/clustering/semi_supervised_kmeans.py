@@ -43,7 +43,7 @@ class SemiSupervisedKMeans(Centroids):
     """K: labelled classes and new ones together."""
     _: KW_ONLY
     init: Literal["matched", "published"] | Rows = "matched"
-    """How the first centres are found: `published` takes the means of the labelled classes and draws the others by
+    """Choice of the first centres: `published` takes the means of the labelled classes and draws the others by
     k-means++ among unlabelled rows. `matched` tries the same starts, and as many more: each is a plain k-means of all
     rows, in which a labelled class is given its match, a cluster with at least half of its labelled rows, or, where
     there is none, its labelled mean in place of the new centre that is missed least. It does so twice: what is best in

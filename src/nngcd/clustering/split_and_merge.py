@@ -11,11 +11,11 @@ from torch import Tensor
 from nngcd.clustering.hidden_parts import LEAST_IMAGES, Cut, HiddenPart, cut_known_clusters, hidden_parts, part_apart
 
 LEAST_GAIN = 0.5
-"""How much of what its merge costs a split must gain: where all new clusters are far apart, a wrong split would put two
+"""Share of its merge's cost that a split must gain: where all new clusters are far apart, a wrong split would put two
 categories into one."""
 MOST_APART = 2.5
-"""How many times what cutting a typical known cluster in two gains the merge of two clusters that are one thing costs
-at most. Chosen on development tasks (`benchmarks/number_after_moves.py`)."""
+"""Largest cost of merging two clusters that are one category, in units of the gain from cutting a typical known
+cluster in two. Chosen on development tasks (`benchmarks/number_after_moves.py`)."""
 LEAST_KNOWN = 2
 """Known clusters it takes to know what is usual."""
 
@@ -44,7 +44,7 @@ class NewCut(NamedTuple):
     n_images: int
     """Images of the whole cluster."""
     gain: float
-    """What two centres gain (`split_gain`)."""
+    """Gain of two centres over one (`split_gain`)."""
 
 
 class Moved(NamedTuple):
@@ -58,7 +58,7 @@ class Moved(NamedTuple):
     """Of new clusters."""
     merges: list[Merge]
     limit: float
-    """What the merge of two clusters that are one thing costs at most, and the split of one that is two gains."""
+    """Largest cost of merging two clusters that are one category, and least gain of splitting one that is two."""
     cluster_m: Tensor
     """The clusters whose images have changed."""
 

@@ -1,4 +1,4 @@
-"""What surrounds an image in its known cluster: how many of the images around it carry the cluster's label.
+"""Surroundings of an image in its known cluster: how many of the images around it carry the cluster's label.
 
 If some images of a category are labelled, every place where the category's images are has about the same share of
 labelled ones. A place in its cluster with hardly any is of another category, which looks alike and was swallowed
@@ -21,7 +21,7 @@ FILE = "surroundings.safetensors"
 REACH = 0.2
 """Images count by exp(cosine / reach): of 0.02 to 0.2 the largest told swallowed images from others best."""
 PRIOR_IMAGES = 2.0
-"""How many images the share of the whole cluster counts for beside those around an image."""
+"""Weight of the whole cluster's share, counted in images around one image."""
 MOST_IMAGES, MOST_PER_CLUSTER = 50_000, 1000
 """Of more images a random part is kept, labelled and unlabelled alike."""
 SAME = 1 - 1e-5

@@ -122,7 +122,7 @@ def _main_map(rows: Points | UnitRows, n_directions: int) -> Tensor:
 
 
 class Rest(NamedTuple):
-    """What sums tell of labelled rows less the means of their classes."""
+    """Sums over labelled rows less the means of their classes."""
 
     product_ee: Tensor
     fourth: float

@@ -31,7 +31,7 @@ MOST_CELLS = 2**31
 RESTORE = "Restore it from a backup or run `nngcd fit` again"
 
 Kind = Literal["text", "text or none", "share", "number or none", "flag"]
-"""What a column holds: share is from 0 to 1."""
+"""Kind of values in a column; a share is from 0 to 1."""
 
 
 def damaged_file(path: Path, reason: object, way_out: str = RESTORE) -> DataError:

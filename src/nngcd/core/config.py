@@ -22,7 +22,7 @@ Values = dict[str, Any]
 MOST_BYTES, MOST_VALUES, MOST_LEVELS = 2**20, 100_000, 50
 """Of a settings file; a run has some hundred settings."""
 NOT_YAML = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, RecursionError)
-"""What PyYAML raises: its own errors, and others for what a type of YAML cannot hold (the 99th of a month), or for
+"""Errors of PyYAML: its own, and others for what a type of YAML cannot hold (the 99th of a month), or for
 groups within groups without end."""
 _Settings = TypeVar("_Settings")
 
@@ -224,7 +224,7 @@ class _PlainNames(yaml.SafeLoader):
 
 
 MERGE = "tag:yaml.org,2002:merge"
-"""What YAML calls the name `<<`."""
+"""Tag of the name `<<` in YAML."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""How many processor cores there are for us, and how many processes torchrun started to share them."""
+"""Number of processor cores for this process, and of the processes that torchrun started to share them."""
 
 from __future__ import annotations
 

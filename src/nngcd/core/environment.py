@@ -1,4 +1,4 @@
-"""What a run was made with: versions, machine and command line, for environment.json and `nngcd doctor`."""
+"""Environment of a run: versions, machine and command line, for environment.json and `nngcd doctor`."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class DataError(UserError, ValueError):
 
 
 class NoSuchDataError(DataError):
-    """What should be read is not there or may not be opened: most often a mistake in what was typed."""
+    """A file or folder is missing or may not be opened, most often because of a typing mistake."""
 
     exit_code = 2
 

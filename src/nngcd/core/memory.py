@@ -11,7 +11,7 @@ import torch
 
 _STATUS, _FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-"""What `mallopt` calls them (malloc.h)."""
+"""Their numbers for `mallopt` (malloc.h)."""
 LARGEST_KEPT, MOST_KEPT = 2**27, 2**29
 """Bytes of the largest block that is kept when it is freed, and of all such blocks at the heap's end."""
 

@@ -1,4 +1,4 @@
-"""What the files of a model hold: the shape that every one is checked against when it is read."""
+"""Schemas of a model's files, which are checked against them when they are read."""
 
 from __future__ import annotations
 

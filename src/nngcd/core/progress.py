@@ -1,4 +1,4 @@
-"""How long work tells how far it is; the library reports, whoever called it decides what to show."""
+"""Progress of long work; the library reports it, and the caller decides what to show."""
 
 from __future__ import annotations
 

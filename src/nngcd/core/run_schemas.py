@@ -28,7 +28,7 @@ class StoredAccuracy(Stored):
 
 
 class StoredCalled(Stored):
-    """How well images are called known, or new: shares in per cent; None where there is nothing to score."""
+    """Scores for calling images known, or new: shares in per cent; None where there is nothing to score."""
 
     share: float | None
     true_share: float | None
@@ -37,7 +37,7 @@ class StoredCalled(Stored):
 
 
 class Scores(Stored):
-    """How right a run is where the truth is known."""
+    """Scores of a run where the truth is known."""
 
     accuracy: StoredAccuracy
     accuracy_v1: StoredAccuracy
@@ -52,7 +52,7 @@ class Scores(Stored):
 
 
 class HeldBack(Stored):
-    """How right a run is on labels it did not know."""
+    """Accuracy of a run on held-back labels."""
 
     n: Positive
     n_right: Count
@@ -96,7 +96,7 @@ class StoredAlikePair(Stored):
 
 
 class Interval(Stored):
-    """How the number of categories was estimated, and how sure it is."""
+    """Estimate of the number of categories, and confidence in it."""
 
     k: Positive
     low: Count

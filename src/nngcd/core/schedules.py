@@ -1,4 +1,4 @@
-"""How settings move during training: pure functions of the epoch or step, so a resumed run needs no saved schedule."""
+"""Schedules of settings during training: functions of the epoch or step alone, so a resumed run needs no saved one."""
 
 from __future__ import annotations
 

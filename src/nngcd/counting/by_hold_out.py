@@ -57,7 +57,7 @@ class HoldOut:
 
 
 class Score(NamedTuple):
-    """How good one partition is."""
+    """Quality of one partition."""
 
     silhouette: float
     accuracy: float

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from nngcd.clustering.points import Ids
 from nngcd.clustering.whitening import main_directions
+from nngcd.core.run_schemas import Trust
 from nngcd.core.seeds import numpy_generator
 from nngcd.counting.class_sizes import count_neighbours, mean_class_size
-from nngcd.counting.coverage import confidence_of_pairs
 from nngcd.counting.known_share import known_share
-from nngcd.counting.scores import CountingTask, Floats, KEstimate, Steps, bootstrap_draws, only_pairs
+from nngcd.counting.scores import ENOUGH_CLASSES, CountingTask, Floats, KEstimate, Steps, bootstrap_draws, only_pairs
 
 BOTH_SIDES = 2.0
 """A hidden class is compared with known ones. Both could have been others, and the bootstrap varies the hidden ones."""
@@ -24,6 +24,12 @@ INSIDE = 0.8
 """Probability of the interval."""
 ROUNDING = 1e-18
 """Variances of shares far below this are not of the data: with it, depths that never vary weigh the same."""
+NARROW, WIDE = 0.15, 0.4
+"""Half the width of an interval in units of K, up to which it is called good, and fair."""
+MEASURED = (10, 200)
+"""Fewest and most classes of the tasks on which coverage was measured (`benchmarks/k_intervals.py`)."""
+HELD = 9
+"""In how many of ten such tasks the true number was inside the interval, whatever its width."""
 
 
 class Evidence(NamedTuple):
@@ -149,3 +155,17 @@ def _weights(variance_g: Floats) -> Floats:
     precision_g = 1 / (variance_g + np.median(variance_g) + ROUNDING)
     weight_g: Floats = precision_g / precision_g.sum()
     return weight_g
+
+
+def confidence_of_pairs(k: int, low: int, high: int, n_old: int) -> tuple[Trust, str]:
+    """Return the confidence and what it rests on: good only for tasks of a size for which coverage was measured."""
+    half_width = (high - low) / (2 * k)
+    confidence: Trust = "good" if half_width <= NARROW else "fair" if half_width <= WIDE else "low"
+    if n_old < ENOUGH_CLASSES:
+        return "low", f"only {n_old} classes are labelled, too few to predict the others"
+    if not MEASURED[0] <= k <= MEASURED[1]:
+        at_most: Trust = "low" if confidence == "low" else "fair"
+        return at_most, f"intervals were checked on tasks of {MEASURED[0]} to {MEASURED[1]} classes only"
+    return confidence, (
+        f"{n_old} classes are labelled; the true number was inside such intervals in {HELD} of 10 test tasks"
+    )

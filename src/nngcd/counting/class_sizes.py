@@ -1,4 +1,4 @@
-"""How large the labelled classes are, unlabelled images included: how deep their images' neighbourhoods hold them."""
+"""Sizes of the labelled classes, unlabelled images included, from how deep their images' neighbourhoods hold them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLOCK_CELLS = 8_000_000
 
 
 class NeighbourCounts(NamedTuple):
-    """How often labelled images are among the nearest neighbours of other labelled images, at one depth."""
+    """Counts of labelled images among the nearest neighbours of other labelled images, at one depth."""
 
     depth: int
     """Neighbours that are looked at of each image."""

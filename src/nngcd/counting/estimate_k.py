@@ -1,4 +1,4 @@
-"""How many classes there are, old and new together, with an interval and how far to trust it."""
+"""Estimate of the number of classes, old and new together, with an interval and a level of trust."""
 
 from __future__ import annotations
 

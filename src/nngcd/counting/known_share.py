@@ -28,7 +28,7 @@ class Fold(NamedTuple):
 
 
 class Looks(NamedTuple):
-    """How much images look like one of the classes that a fold knows, from 0 to 1."""
+    """Scores from 0 to 1: likeness of images to the classes that a fold knows."""
 
     fold: Fold
     score_n: Floats

@@ -1,4 +1,4 @@
-"""What all ways of estimating K share: the task, the numbers looked at, and what becomes of their scores."""
+"""Shared parts of all ways of estimating K: the task, the candidate numbers, and the evaluation of their scores."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class KEstimate:
 
 @dataclass(frozen=True, slots=True)
 class CountingTask:
-    """What is known: features and labels, and which K can be."""
+    """Input of an estimate: features, labels, and the range of K."""
 
     features_nd: Tensor
     """Features of the images looked at, as they were given."""

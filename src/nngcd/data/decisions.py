@@ -27,7 +27,7 @@ def read_decisions(path: Path) -> pd.DataFrame:
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
     except FileNotFoundError:
-        raise DataError(f"the labels of the review, {path}, not found. Restore the reviewed run.") from None
+        raise DataError(f"the labels of the review ({path}) were not found. Restore the reviewed run.") from None
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read {path} ({error}). Create it again: nngcd fit --from-review RUN") from None
     if missing := [name for name in _COLUMNS if name not in table.columns]:

@@ -38,7 +38,7 @@ _PILLOW_LIMIT = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """What the user may say about decoding; the defaults are safe for files of strangers."""
+    """Settings of decoding; the defaults are safe for files from unknown sources."""
 
     max_pixels: int | None = None
     """Largest number of pixels of an image; when absent, Pillow's limit of 178,956,970."""

@@ -29,7 +29,7 @@ NOT_AN_IMAGE = ("0 bytes", "unknown format", "not an image (HTML page)")
 MISSING = "missing"
 ALLOWED_BAD = 0.1
 ALLOW_BAD_SETTING, ALLOW_BAD_FLAG = "--set reading.allow_bad=", "--allow-bad "
-"""How a larger share is allowed: benchmarks and a user's own images have different flags."""
+"""Ways to allow a larger share: benchmarks and a user's own images have different flags."""
 SECONDS_BEFORE_RETRIES = (0.1, 1.0)
 """A network drive that hiccups gets three chances; a file that is really gone costs one second."""
 
@@ -249,7 +249,7 @@ def is_too_many(n_bad: int, n_files: int, allow_bad: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FileCheck:
-    """What one file holds: its hash and the facts of its image, or a code and the reason why there is none."""
+    """Facts about one file: its hash and the facts of its image, or a code and the reason why there is none."""
 
     content_hash: str = ""
     facts: Facts | None = None

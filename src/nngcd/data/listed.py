@@ -1,4 +1,4 @@
-"""What a folder or a table lists, and the way from there to a `Split`: one for `nngcd fit` and `nngcd check`."""
+"""Images that a folder or a table lists, and the way from there to a `Split`, for `nngcd fit` and `nngcd check`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was seen in large image files, kept in the user's cache, so that each is decoded once for all commands.
+"""Facts about large image files, kept in the user's cache, so that each is decoded once for all commands.
 
 A photograph of 12 megapixels is hashed in a tenth of the time that it takes to look at it.
 """
@@ -23,7 +23,7 @@ FOLDER = "seen-1"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What an image file holds, before anything is changed; width and height as stored."""
+    """Facts about an image file as stored, before it is turned or converted."""
 
     format: str
     width: int

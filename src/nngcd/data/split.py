@@ -17,7 +17,7 @@ from nngcd.core.errors import DataError
 UNLABELLED = -1
 UNKNOWN = -1
 Draw = Literal["pooled", "stratified"]
-"""How the labelled half of the old classes is drawn: from all their images together, or from each class."""
+"""Way of drawing the labelled half of the old classes: from all their images together, or from each class."""
 EMPTY_FOLDER = "D29"
 """The code of a problem that is none of an image."""
 TABLE_COLUMNS = ("image_id", "file_name", "split", "group")
@@ -58,7 +58,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Split:
-    """What training may know of a dataset: N images (or their features) and the labels of some of them.
+    """Data that training may know: N images (or their features) and the labels of some of them.
 
     Args:
         name: the name of the dataset, for titles and run folders.

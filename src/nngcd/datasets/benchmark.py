@@ -31,12 +31,12 @@ from nngcd.datasets.published import published_split
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is wanted of a benchmark. A run's seed is no part of it: the published draw belongs to the benchmark."""
+    """Request for a benchmark's split. It has no seed of the run: the published draw belongs to the benchmark."""
 
     part: Part = "train"
     """The training images, or the official test images, which carry no labels."""
     draw: Draw = "pooled"
-    """How the labelled half is drawn."""
+    """Way of drawing the labelled half."""
     allow_bad: float = ALLOWED_BAD
     """Largest accepted share of missing or unreadable files."""
     on_progress: OnProgress | None = None

@@ -27,7 +27,7 @@ _PNG: dict[Part, Layout] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batches:
-    """What the python batches of one of the two are called.
+    """File names of the Python batches of one of the two.
 
     Args:
         name: the dataset as the command line knows it.

@@ -14,7 +14,7 @@ from nngcd.export.source import ExportSource, WrittenExport
 TASKS, INTERFACE = "labelstudio.json", "labelstudio.xml"
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LOCAL_FILES = "/data/local-files/?d="
-"""How Label Studio addresses files under LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT."""
+"""Label Studio's address of files under LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT."""
 
 
 def targets() -> tuple[str, ...]:

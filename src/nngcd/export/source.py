@@ -1,4 +1,4 @@
-"""What every format is written from: the reviewed results of a run, and where its images lie."""
+"""Source of every format: the reviewed results of a run, and the places of its images."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ CsvForm = Literal["plain", "excel"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
-    """What the user can choose about an export."""
+    """Options of an export."""
 
     link: Link = "hard"
-    """How image files get into an exported folder: as hard links, symbolic links, or copies."""
+    """Way to put image files into an exported folder: as hard links, symbolic links, or copies."""
     csv: CsvForm = "plain"
     """Plain CSV, or a form that spreadsheets open safely."""
     root: Path | None = None
@@ -111,7 +111,7 @@ class WrittenExport:
 
 
 class Format(Protocol):
-    """What a file of this package defines: where it writes, what it needs, and how it writes."""
+    """Interface of a format's file: where it writes, what it needs, and how it writes."""
 
     def targets(self) -> tuple[str, ...]:
         """Return the names it writes under the output folder; checked before anything is written."""

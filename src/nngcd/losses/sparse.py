@@ -43,7 +43,7 @@ def warn_if_unbounded(weight_decay: float, gamma: float, l1_share: float, froben
     if frobenius == "squared" and push > 0 and weight_decay <= push:
         warn(
             f"weight decay {weight_decay:g} does not exceed 2 * gamma * (1 - l1_share) = {push:g}: the sparse "
-            "regulariser can make weights grow without end. Raise the weight decay, lower gamma, or use the plain "
+            "regulariser can make weights grow without limit. Raise the weight decay, lower gamma, or use the plain "
             "Frobenius norm (frobenius='norm')."
         )
 

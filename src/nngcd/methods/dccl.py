@@ -50,7 +50,7 @@ class Config(gcd.Config):
     concept_momentum: Share = 0.1
     """Momentum of a concept when it moves towards its images of a batch, in [0, 1]."""
     concept_moves: Literal["mean", "in_turn"] = "mean"
-    """How a concept moves in a step: once, by the mean of its images, or by each in turn, as in the authors' code."""
+    """Movement of a concept in a step: once, by the mean of its images, or by each in turn, as in the authors' code."""
     concept_images: Literal["batch", "own"] = "batch"
     """Images of the concept term: those of the other terms, or as many extra ones, 16 per concept (authors' code)."""
     concept_weight_start: NotNegative = 0.04

@@ -28,7 +28,7 @@ class EqualSizesConfig(gcd.CentreConfig):
     unbalanced: bool = False
     """Whether categories may differ in size; if not, each gets at most its equal share of the images."""
     sampling: Literal["balanced", "share"] = "balanced"
-    """How batches are drawn: half labelled, or each unlabelled image with a weight equal to the labelled share, as in
+    """Make-up of batches: half labelled, or each unlabelled image with a weight equal to the labelled share, as in
     the authors' code (57 % labelled on CUB)."""
     smoothing: Share = 0.5
     """Share of the unsupervised contrast's target that is spread over all views, in [0, 1]: 1 on CUB, 0.5 on other

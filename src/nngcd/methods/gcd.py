@@ -48,7 +48,7 @@ class ClusterConfig(ContrastConfig, GeometryConfig):
     """Settings of the two losses and of semi-supervised k-means after them."""
 
     cluster_start: Literal["matched", "published"] = "published"
-    """How semi-supervised k-means finds its first centres: as GCD does (published), or our way (matched)."""
+    """First centres of semi-supervised k-means: found as GCD does (published), or our way (matched)."""
     n_starts: AtLeastOne = 100
     """Starts of semi-supervised k-means; the one with the least inertia is kept."""
 

@@ -183,7 +183,7 @@ class Codes(NamedTuple):
     weighted_vbl: Tensor
     """The digits by their place."""
     mask_vbl: Tensor
-    """How much of each digit is part of the code, in (0, 1)."""
+    """Share of each digit that is part of the code, in (0, 1)."""
     category_vbk: Tensor
     """Logit of each known class, from the weighted digits that the mask leaves."""
 

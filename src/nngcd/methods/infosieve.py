@@ -36,7 +36,7 @@ class Config(EqualSizesConfig):
     final_age: Positive = 20.0
     """Sharpness of the code's digits in the last epoch; it grows during training."""
     code_shares: Literal["own", "other"] = "own"
-    """How distances of codes are normalised: by all distances of the view itself, or of the one it is compared with."""
+    """Normalisation of distances of codes: by all distances of the view itself, or of the one it is compared with."""
     code_weight: NotNegative = 1.0
     """Weight of the contrast between codes."""
     code_condition_weight: NotNegative = 0.01

@@ -141,7 +141,7 @@ class SplittingMethod(SearchingMethod):
 
     @property
     def n_clusters(self) -> int:
-        """How many prototypes there are."""
+        """Number of prototypes."""
         return int(self.prototypes.n_used)
 
     @torch.no_grad()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-from nngcd.metrics.matching import as_ids, check_same_length, contingency
+from nngcd.metrics.matching import as_ids, check_same_length
 
 
 def normalized_mutual_information(truth: ArrayLike, cluster: ArrayLike) -> float:
@@ -20,9 +20,3 @@ def adjusted_rand_index(truth: ArrayLike, cluster: ArrayLike) -> float:
     truth, cluster = as_ids("truth", truth), as_ids("cluster", cluster)
     check_same_length(truth=truth, cluster=cluster)
     return float(adjusted_rand_score(truth, cluster)) if truth.size else float("nan")
-
-
-def purity(truth: ArrayLike, cluster: ArrayLike) -> float:
-    """Return the share of images in their cluster's most frequent class; never below the accuracy, 1 for singletons."""
-    counts = contingency(cluster, truth)
-    return float(counts.max(axis=1).sum() / counts.sum()) if counts.size else float("nan")

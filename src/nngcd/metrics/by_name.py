@@ -13,7 +13,7 @@ from nngcd.metrics.matching import as_ids, check_same_length, match_clusters
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """How well images are called known (or new): shares in [0, 1]; nan if there is no such image."""
+    """Scores for calling images known (or new): shares in [0, 1]; nan if there is no such image."""
 
     share: float
     """Share of all images that are called known (or new)."""

@@ -1,7 +1,7 @@
 """Statistics of the matrix of all cosine similarities, computed without storing it: NN-GCD's A-bar figures as numbers.
 
-The paper's theory is about another matrix, the co-occurrence of augmented views (`losses.ncl.snmf_loss`); its figures
-show the cosine similarities of features, and so does this.
+The paper's theory is about another matrix, the co-occurrence of augmented views (`research.theory.snmf_loss`);
+its figures show the cosine similarities of features, and so does this.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def cooccurrence_image(features_nd: ArrayLike, order: ArrayLike, size: int = 256
 
 
 class _Sums(NamedTuple):
-    """What one pass over the images leaves: sums over each class (c), old and new ones apart, and over all images."""
+    """Sums from one pass over the images: over each class (c), old and new ones apart, and over all images."""
 
     is_old_c: NDArray[np.bool_]
     n_images_c: NDArray[np.int64]

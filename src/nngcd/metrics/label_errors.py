@@ -9,7 +9,7 @@ from scipy.special import softmax
 from nngcd.metrics.calibration import best_temperature
 
 SURE = 0.7
-"""How probable another category must be; high, so that most of the reported labels are wrong."""
+"""Least probability of another category; high, so that most of the reported labels are wrong."""
 
 
 def possible_label_errors(features_nd: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -24,7 +24,7 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """What one pass over the images leaves of K categories."""
+    """Sums over the images of K categories, from one pass."""
 
     size_k: Ids
     sum_kd: Floats

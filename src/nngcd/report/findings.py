@@ -1,4 +1,4 @@
-"""What a report tells of, whether it comes from a run folder or from a fitted estimator."""
+"""Content of a report, from a run folder or from a fitted estimator."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ from nngcd.report import sections
 from nngcd.report.card_html import card_html, cohesion_words
 from nngcd.report.cards import Card, card_order, make_cards
 from nngcd.report.findings import Findings
-from nngcd.results.map import Map, make_map, sample
 from nngcd.report.matrix import make_matrix
 from nngcd.report.thumbnails import URI_START, Thumbnails, make_thumbnails
+from nngcd.results.map import Map, make_map, sample
 
 SCRIPTS = ("details.js", "cards.js", "map.js")
 GRAIN = 10_000
@@ -37,7 +37,7 @@ MAX_IMAGES = 2000
 
 @dataclass(frozen=True, slots=True)
 class WrittenReport:
-    """What became of a report."""
+    """A written report: its file, size and thumbnails."""
 
     path: Path
     n_bytes: int

@@ -30,7 +30,7 @@ class Thumbnails:
 
     @property
     def n_bytes(self) -> int:
-        """What the thumbnails add to a page."""
+        """Bytes that the thumbnails add to a page."""
         return sum(map(len, self.by_row.values()))
 
 

@@ -1,4 +1,4 @@
-"""How far to trust a run, as HTML: what is expected to be right, what may be hidden, and what was split."""
+"""Trust in a run, as HTML: what is expected to be right, what may be hidden, and what was split."""
 
 from __future__ import annotations
 

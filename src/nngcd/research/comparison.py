@@ -17,7 +17,7 @@ HEAD = ("method", *SCORES, "seeds", "seconds a run", "peak GB")
 NOT_SHOWN = {"seed", "data", "dataset", "k"}
 """Settings that make no row: seeds are averaged, the hash of the split says which data, and the summary says K."""
 FACTS = ("method", "backbone", "effort", "preset", "k")
-"""What a row is called by where runs of different methods differ in it."""
+"""Facts that name a row where runs of one method differ in them."""
 
 
 @dataclass(frozen=True, slots=True)

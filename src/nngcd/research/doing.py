@@ -64,13 +64,13 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """How the runs of a grid are done."""
+    """Options for doing the runs of a grid."""
 
     cache: Path | None = None
     """Where views are kept for later runs."""
     shown: Shown = lambda prefix: nullcontext(Progress())
     go_on: str = "the same call"
-    """What continues the grid after an interrupt."""
+    """Command that continues the grid after an interrupt."""
 
 
 def shared_values(dataset: str, root: Path | None, asked: Mapping[str, Any], assigned: config.Values) -> config.Values:

@@ -33,7 +33,7 @@ MOST_ACTIVATIONS = 20_000
 
 @dataclass(slots=True)
 class Drawn:
-    """What became of the figures."""
+    """Figures that were written, and those that were skipped."""
 
     written: list[Path] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
@@ -98,7 +98,7 @@ def _subjects(runs: Sequence[RunFolder], classes: tuple[str, ...]) -> list[RunSu
     for run in runs:
         run.check_complete()
     if len({read_environment(run)["split_hash"] for run in runs}) > 1:
-        raise DataError("the runs have different images or labels. Draw only runs on one data set side by side.")
+        raise DataError("the runs have different images or labels. Only runs on the same data can share a figure.")
     methods = [str(run.read_summary()["method"]) for run in runs]
     is_clear = len(set(methods)) == len(methods)
     data = RunData(runs[0])
@@ -182,7 +182,7 @@ class RunSubject:
 
     @cached_property
     def epochs(self) -> list[dict[str, Any]]:
-        """What was recorded of each epoch of training."""
+        """Records of training, one per epoch."""
         return self.run.read_metrics()
 
     def check_attention(self) -> None:

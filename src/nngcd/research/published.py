@@ -24,7 +24,7 @@ class Published:
     source: str
     """The table."""
     erratum: str | None = None
-    """What is wrong with the row, or does not agree with another one."""
+    """Error in the row, or conflict with another one."""
     corrected: Scores | None = None
     """The scores that must have been meant; only where the printed numbers determine them."""
 

@@ -35,7 +35,7 @@ class Sweep:
     values: tuple[Any, ...]
     title: str
     axis: str
-    """What the setting is called on the axis of the figure."""
+    """Label of the figure's axis."""
 
     def variants(self, values: Sequence[Any]) -> list[Variant]:
         """Return one variant per value."""

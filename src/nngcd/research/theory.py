@@ -11,8 +11,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from nngcd.clustering.snmf import indicator_matrix
 from nngcd.core.errors import DataError
+from nngcd.losses.pairs import check_views, mean_over_positives, own_image
+
+
+def indicator_matrix(labels_n: Tensor, n_clusters: int) -> Tensor:
+    """Return h_nk = 1 / sqrt(n_k) where row n is in cluster k, else 0: orthonormal columns if no cluster is empty."""
+    h_nk = torch.nn.functional.one_hot(labels_n, n_clusters).double()
+    return h_nk / h_nk.sum(0).sqrt()
 
 
 def kmeans_objective(features_nd: Tensor, labels_n: Tensor) -> Tensor:
@@ -66,8 +72,86 @@ def perron_indicator(affinity_nn: Tensor, labels_n: Tensor) -> Tensor:
     return h_nk
 
 
+def solve_snmf(affinity_nn: Tensor, rank: int, *, n_init: int = 5, seed: int = 0) -> Tensor:
+    """Return the best H >= 0 with `rank` columns that several random starts find for |A - H H^T|_F^2."""
+    generator = torch.Generator().manual_seed(seed)
+    scale = (affinity_nn.abs().mean() / rank).sqrt() * 2
+    starts = [torch.rand(len(affinity_nn), rank, generator=generator, dtype=torch.float64) for _ in range(n_init)]
+    found = [refine_snmf(affinity_nn, start_nk * scale) for start_nk in starts]
+    return min(found, key=lambda h_nk: _residual(affinity_nn, h_nk))
+
+
+def refine_snmf(affinity_nn: Tensor, start_nk: Tensor, *, max_iter: int = 5000, tol: float = 1e-14) -> Tensor:
+    """Return H >= 0 after projected gradient descent on |A - H H^T|_F^2, which never rises on the way.
+
+    Args:
+        affinity_nn: A, symmetric; negative entries are allowed.
+        start_nk: the first H, not negative.
+        max_iter: steps at most.
+        tol: the descent ends when a step lowers the loss by at most this share of |A|_F^2.
+    """
+    h_nk, loss, enough = start_nk, _residual(affinity_nn, start_nk), tol * float(affinity_nn.square().sum())
+    length = 1 / max(4 * float(torch.linalg.matrix_norm(affinity_nn) + 3 * h_nk.square().sum()), 1e-300)
+    for _ in range(max_iter):
+        next_nk, length = _gradient_step(affinity_nn, h_nk, 2 * length)
+        gain = loss - _residual(affinity_nn, next_nk)
+        if gain > 0:
+            h_nk, loss = next_nk, loss - gain
+        if gain <= enough:
+            break
+    return h_nk
+
+
+def _gradient_step(affinity_nn: Tensor, h_nk: Tensor, length: float) -> tuple[Tensor, float]:
+    """Return H after a step along 4 (A H - H H^T H), cut off at 0, and the length at which Armijo's rule accepts it."""
+    gradient_nk = 4 * (h_nk @ (h_nk.T @ h_nk) - affinity_nn @ h_nk)
+    loss = _residual(affinity_nn, h_nk)
+    for _ in range(60):
+        next_nk = (h_nk - length * gradient_nk).clamp_min(0)
+        if _residual(affinity_nn, next_nk) <= loss - 1e-4 * float((gradient_nk * (h_nk - next_nk)).sum()):
+            return next_nk, length
+        length /= 2
+    return h_nk, length
+
+
+def _residual(affinity_nn: Tensor, h_nk: Tensor) -> float:
+    return float((affinity_nn - h_nk @ h_nk.T).square().sum())
+
+
+def spectral_ncl(features_vbd: Tensor) -> Tensor:
+    """Return -2 E[f(x) . f(x+)] + E[(f(x) . f(x-))^2] of a batch: NN-GCD, Eq. (15).
+
+    Eqs. (3) and (12) put the square outside the second expectation; inside is meant (Eq. (15)) and needed for the
+    equivalence with `snmf_loss`. Negatives are all views of different images: those are independent draws, so that
+    the expectation over batches is the population's loss. One image has no negatives and gives the first term only.
+
+    Args:
+        features_vbd: taken as they are: not normalised, and made non-negative by the caller's activation, if wanted.
+    """
+    check_views(features_vbd)
+    n_views, n_images, _ = features_vbd.shape
+    product_vbwc = torch.einsum("vbd,wcd->vbwc", features_vbd, features_vbd)
+    own_vwb = own_image(product_vbwc)
+    negative_sum = product_vbwc.square().sum() - own_vwb.square().sum()
+    n_negatives = n_views**2 * n_images * (n_images - 1)
+    return -2 * mean_over_positives(own_vwb) + negative_sum / max(n_negatives, 1)
+
+
+def snmf_loss(cooccurrence_nn: Tensor, features_nd: Tensor) -> Tensor:
+    """Return |A - F F^T|_F^2 for the normalised co-occurrence A and F = sqrt(p) f: NN-GCD, Eq. (16).
+
+    Args:
+        cooccurrence_nn: P, symmetric and non-negative, summing to 1, every row sum p above 0: how often x and x' are
+            views of one image.
+        features_nd: f(x) of each of the n possible views.
+    """
+    root_n = cooccurrence_nn.sum(1).sqrt()
+    factor_nd = root_n[:, None] * features_nd
+    return (cooccurrence_nn / torch.outer(root_n, root_n) - factor_nd @ factor_nd.T).square().sum()
+
+
 def population_ncl(cooccurrence_nn: Tensor, features_nd: Tensor) -> Tensor:
-    """Return -2 E[f(x) . f(x+)] + E[(f(x) . f(x-))^2] over all pairs: what `losses.ncl.spectral_ncl` estimates.
+    """Return -2 E[f(x) . f(x+)] + E[(f(x) . f(x-))^2] over all pairs: what `spectral_ncl` estimates.
 
     x and x+ are drawn from P, x and x- independently from its margin p; x- may be x.
     """
@@ -77,7 +161,7 @@ def population_ncl(cooccurrence_nn: Tensor, features_nd: Tensor) -> Tensor:
 
 
 def ncl_form_of_snmf(cooccurrence_nn: Tensor, features_nd: Tensor) -> Tensor:
-    """Return sum P^2 / (p p') + population NCL, which is `losses.ncl.snmf_loss`: Theorem 2.
+    """Return sum P^2 / (p p') + population NCL, which is `snmf_loss`: Theorem 2.
 
     It holds for every f, non-negative or not, and the first term does not depend on f.
     """

@@ -30,7 +30,7 @@ N_KEPT = 200
 """Of more reference values than this, as many quantiles are kept."""
 ROWS_PER_BLOCK = 8192
 PRIOR_IMAGES = 2
-"""How many images the usual evidence of other runs counts for."""
+"""Weight of the usual evidence of other runs, counted in images."""
 MOST_PLAIN = 20_000
 """Of more images a random part is clustered by the plain k-means."""
 
@@ -146,7 +146,7 @@ def fitted_temperature(scores_mk: Tensor, label_m: NDArray[np.int64]) -> float:
 
 
 class PlainClusters(NamedTuple):
-    """What a plain k-means makes of the features before training: it knows neither labels nor what training will do."""
+    """Plain k-means of the features before training: it knows neither labels nor what training will do."""
 
     row_m: Tensor
     """The images that were clustered."""

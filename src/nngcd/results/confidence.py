@@ -1,4 +1,4 @@
-"""How sure a model is: the probability that a row is right whatever the image really is, novelty, and "unsure".
+"""Confidence of a model: the probability that a row is right whatever the image really is, novelty, and "unsure".
 
 A held-back label shows how often an image *of a known category* is put into the right one. It cannot show how often a
 known category swallows images of a new one, because no held-back image is of a new one. Two things show that without
@@ -53,7 +53,7 @@ EXTREME = 0.02
 
 
 class KnownEvidence(NamedTuple):
-    """What speaks for a row that is called known."""
+    """Evidence for a row that is called known."""
 
     around_b: Tensor
     """By how much the labelled share around the image is above that of all known clusters, in log odds."""
@@ -62,27 +62,27 @@ class KnownEvidence(NamedTuple):
     margin_b: Tensor
     """Log odds of its category against the next best one."""
     usual_around_b: Tensor
-    """What `around_b` is on average for held-back images, which are of known categories; the same for all rows."""
+    """Mean of `around_b` over held-back images, which are of known categories; the same for all rows."""
     uneven_b: Tensor
     """The deviation of `around_b` among the run's rows called known; the same for all rows. Where labelled images lie
     unevenly in known clusters, these hold more of other categories."""
 
 
 class NewEvidence(NamedTuple):
-    """What speaks for a row that is called new."""
+    """Evidence for a row that is called new."""
 
     odds_b: Tensor
     """Log odds of its category against all others."""
     steadiness_b: Tensor
-    """How far its cluster stays together in a plain k-means, in log odds."""
+    """Share of its cluster that stays together in a plain k-means, in log odds."""
     against_known_b: Tensor
     """Log odds of its category against all known ones."""
     size_b: Tensor
-    """How many times larger its cluster is than a usual known one, as a logarithm: two classes in one make it large."""
+    """Size of its cluster over that of a usual known one, as a logarithm: two classes in one make it large."""
 
 
 class Judgement(NamedTuple):
-    """How sure one may be of a model's rows."""
+    """Calibrated confidence in a model's rows."""
 
     right_b: Tensor
     """The probability that the best category is right, whatever the image really is: of this category, if it is a known
@@ -100,15 +100,15 @@ class Confidence:
     n_held_back: int = 0
     """Labelled images that training did not know the labels of; 0 when nothing could be calibrated."""
     n_right: int = 0
-    """How many of them were put into the category they were labelled with."""
+    """Number of them that were put into the category they were labelled with."""
     usual_around: float = 0.0
     """`KnownEvidence.around_b` of held-back images that are called known, on average."""
     unevenness: float = 0.4
     """Its deviation among all unlabelled images that are called known."""
     steadiness: tuple[float, ...] = ()
-    """How far the images of each cluster stay together in a plain k-means: a share of their pairs."""
+    """Share of each cluster's pairs of images that stay together in a plain k-means."""
     size: tuple[float, ...] = ()
-    """How many images each cluster has, over those of the median known cluster."""
+    """Size of each cluster over that of the median known cluster."""
     sureness: tuple[float, ...] = ()
     """The confidence of held-back images, or else of unlabelled ones, rising: the least sure are called unsure."""
     sureness_of_all: tuple[float, ...] = ()

@@ -1,4 +1,4 @@
-"""What splits and merges have done to the clusters of a run: facts for its summary, and a table of the images."""
+"""Splits and merges of a run's clusters: facts for its summary, and a table of the images."""
 
 from __future__ import annotations
 

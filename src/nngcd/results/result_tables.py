@@ -30,16 +30,16 @@ ROWS_PER_BLOCK = 8192
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """What fitting gives: the model, the category id of each cluster, and each image's feature and scores."""
+    """Result of fitting: the model, the category id of each cluster, and each image's feature and scores."""
 
     model: Model
     categories: list[str]
     features_nd: Tensor
     scores_nk: Tensor
     k_estimate: KEstimate | None
-    """How the number of categories was found; None when it was given."""
+    """Estimate of the number of categories; None when it was given."""
     confidence: Confidence
-    """How sure the model may be of its scores, calibrated on the held-back labels where there are any."""
+    """Confidence in the scores, calibrated on the held-back labels where there are any."""
 
 
 def new_prefix(round_: int) -> str:

@@ -1,4 +1,4 @@
-"""How sure a run is, in sentences that the command line and the report share; facts are as in summary.json."""
+"""Sentences about a run's confidence, shared by the command line and the report; facts are as in summary.json."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nngcd.core.words import count
 MOST_GROUPS = 5
 """Known categories that may hide another one and get a sentence of their own."""
 RIGHT = {"known": "are right", "new": "belong to the main class of their category"}
-"""What being right means for a row that is called known or new."""
+"""Meaning of "right" for a row that is called known or new."""
 
 
 def expected_words(summary: Mapping[str, Any], kind: str) -> str | None:

@@ -26,8 +26,8 @@ if it has as many."""
 MIXED = 0.5
 """Expected share of the main class below which a new category is called several things."""
 ALIKE = 3.0
-"""How many times what cutting a typical known category in two gains a merge of two new ones costs at most, for the two
-to be worth a look."""
+"""Largest cost of merging two new categories for the pair to be worth a look, in units of the gain from cutting a
+typical known category in two."""
 
 
 class HiddenGroup(NamedTuple):
@@ -84,7 +84,7 @@ class AlikePair(NamedTuple):
     first: str
     second: str
     cost: float
-    """What their merge costs, in units of what cutting a typical known category in two gains."""
+    """Cost of their merge, in units of the gain from cutting a typical known category in two."""
 
 
 def alike_pairs(results: pd.DataFrame, class_names: Sequence[str], features_nd: Tensor) -> list[AlikePair]:

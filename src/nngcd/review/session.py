@@ -184,7 +184,7 @@ class Review:
 
     @property
     def n_edits(self) -> int:
-        """How many edits are in force: those that were undone are not."""
+        """Number of edits in force, without those that were undone."""
         return len(self._undoable)
 
     @property

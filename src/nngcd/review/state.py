@@ -35,12 +35,12 @@ class Category:
     kind: Kind
     is_approved: bool = False
     action: str | None = None
-    """What a person last did to it: rename, merge, split, approve, unapprove, or None."""
+    """Last edit of it: rename, merge, split, approve, unapprove, or None."""
     at: str | None = None
     into: tuple[str, ...] = ()
     """Where its images went when it was merged or split; such a category is retired for good."""
     parts: tuple[str, ...] = ()
-    """What was split off it; it goes on with the rest of its images."""
+    """Categories that were split off it; it keeps the rest of its images."""
     apart_from: tuple[str, ...] = ()
     """Categories that a person said are not the same as this one, so that nobody asks again."""
 

@@ -51,7 +51,7 @@ class Predictor:
     categories: Sequence[str]
     confidence: Confidence = NOT_CALIBRATED
     names: Mapping[str, str] = field(default_factory=dict)
-    """What a person called categories since; the others are called by their id."""
+    """Names that a person gave to categories in a review; the others are called by their id."""
     n_alternatives: int = N_ALTERNATIVES
     """The number of further categories in each row."""
     workers: int | None = None

@@ -52,7 +52,7 @@ class Job:
     k: int | None
     """The number of categories; None when it is to be estimated."""
     fabric: Fabric
-    """What training runs on: this process, or several."""
+    """Resources for training: this process, or several."""
     start: Start | None
     """The run that training goes on from, if any."""
     plan: BankPlan | None

@@ -36,7 +36,7 @@ from nngcd.training.model import Model
 
 
 class Verdict(NamedTuple):
-    """What is found of one file."""
+    """Result of checking one file."""
 
     file: str
     state: Literal["fine", "not verified", "damaged"]

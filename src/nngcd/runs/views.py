@@ -41,7 +41,7 @@ class Views:
     """The views of all images, and the network that sees them."""
 
     split: Split
-    """What training may know."""
+    """Data that training may know."""
     settings: Settings
     backbone: Backbone
     bank: Bank | None

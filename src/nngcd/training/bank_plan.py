@@ -1,4 +1,4 @@
-"""What a view bank is to hold: of which images, which views, under which keys, and how much room they take."""
+"""Plan of a view bank: its images, views and keys, and the room they take."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class BankPlan:
 
     @property
     def images(self) -> Images:
-        """What the views are taken of."""
+        """Images that the views are taken of."""
         assert self.split.images is not None
         return self.split.images
 
@@ -59,12 +59,12 @@ class BankPlan:
 
     @property
     def size(self) -> str:
-        """How large the bank is, in words."""
+        """Size of the bank, in words."""
         return f"{len(self.images):,} images x {self.n_views} views, {size_words(self.n_bytes)}"
 
     @property
     def ways_out(self) -> str:
-        """What makes the bank smaller, or needs none."""
+        """Advice for a smaller bank, or for training without one."""
         fewer = "fewer views (--views-per-image 2)"
         if not self.n_random:
             fewer = "one size and two random views (--set 'views.sizes=[1]' --views-per-image 2), effort quick"

@@ -22,7 +22,7 @@ from nngcd.training.extraction import IMAGES_PER_READ, run_trunk
 from nngcd.views.loading import ViewDataset, view_loader
 
 SECONDS_PER_PART = 5.0
-"""How much work is lost at most, and a few images more."""
+"""Time for one part; an interrupted run loses at most this much work, and a few images more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from nngcd.training.bank_plan import SHARD_BYTES, BankPlan, size_words
 from nngcd.training.bank_shards import Shard, write_shard
 
 MOST_LOOKS = 100
-"""How often a bank is looked at again while other runs write it."""
+"""Times that a bank is searched again while other runs write it."""
 
 
 def view_bank(plan: BankPlan, *, cache: Path | None, n_workers: int, progress: Progress) -> DiskBank:

@@ -22,14 +22,14 @@ SAME = {
     "n_clusters": "--k {}",
     "n_old": "the labels it had",
 }
-"""What both runs must have in common, so that their tensors mean the same, and how this run gets what the other has."""
+"""Values that must be equal in both runs, so that their tensors mean the same, and the way to set each one."""
 
 ONE_SIZE = " and --set 'views.sizes=[1]'"
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a finished run learned."""
+    """Model and labels of a finished run, to start from."""
 
     path: Path
     model: Model
@@ -60,14 +60,14 @@ class Start:
         """Raise `ConfigError` unless a run built like this, which may know this much of the data, can start here."""
         theirs = self.model.blueprint
         if self.model.method.cuts_network:
-            self._refuse(f"{theirs.method} cuts the network its own way; start from another method's run")
+            self._refuse(f"{theirs.method} splits the network differently; start from a run of another method")
         if theirs.whitened_features:
             self._refuse(
-                "its features are whitened, and these are made anew in every run; fit it with --set "
+                "its features are whitened, and every run learns its own whitening; fit it with --set "
                 f"whitened_features=null{ONE_SIZE if len(theirs.sizes) > 1 else ''}, or start from another run"
             )
         if blueprint.whitened_features:
-            self._refuse("whitened features are made anew in every run; leave out whitened_features")
+            self._refuse("every run learns its own whitening; leave out whitened_features")
         for name, way in SAME.items():
             if (its := getattr(theirs, name)) != (ours := getattr(blueprint, name)):
                 # There is no flag for the image size of the backbone itself.

@@ -1,4 +1,4 @@
-"""What is trained: the backbone's tail and the method's modules, as one module."""
+"""The trained part: the backbone's tail and the method's modules, as one module."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ Label new images with `nngcd predict RUN IMAGES --out labels.csv`, RUN being the
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Blueprint:
-    """What a model is built from; with the weights it is the whole model."""
+    """Plan that a model is built from; with the weights it is the whole model."""
 
     backbone: str
     """Name of a backbone, or `features` when the input is features instead of images."""

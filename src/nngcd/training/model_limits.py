@@ -1,4 +1,4 @@
-"""What keeps a stranger's model from being built where it cannot fit its weights: the memory it may take is bounded."""
+"""Limits on the memory of a model from an unknown source, checked before it is built."""
 
 from __future__ import annotations
 

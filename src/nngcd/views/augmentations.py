@@ -56,7 +56,7 @@ OPERATIONS: dict[str, Operation] = {
 }
 N_OPERATIONS = 2
 GREY = (125, 123, 114)
-"""What a cut-out is filled with."""
+"""Colour that fills a cut-out."""
 
 # DINO's colour jitter: what may change, and how far in either direction.
 _JITTER: tuple[tuple[Distortion, float], ...] = (

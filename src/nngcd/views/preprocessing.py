@@ -40,7 +40,7 @@ class ViewSettings:
     """Views to compare: two random views (the paper), a random view and the centre crop (the authors' code), or a
     distorted random view and the centre crop (muGCD)."""
     augmentation: Literal["crop", "affine", "randaugment", "dino"] = "crop"
-    """How random views are drawn: `crop` takes a random crop and may flip it. The others follow CiPR's code: `affine`
+    """Kind of random views: `crop` takes a random crop and may flip it. The others follow CiPR's code: `affine`
     for CUB (the whole image, rotated, sheared and shrunk), `randaugment` for Stanford Cars (two RandAugment operations
     at full strength first), `dino` for generic data (crops of 0.4 to 1 of the image with changed colours, one view
     blurred, the other sometimes solarised; with more than two kept views, the two kinds alternate)."""
@@ -91,14 +91,14 @@ class ViewSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Preprocessing(Checked):
-    """How a backbone wants its images: the transforms of the field (Resize, Crop, horizontal flip, Normalise)."""
+    """Preprocessing that a backbone expects: the transforms of the field (Resize, Crop, horizontal flip, Normalise)."""
 
     image_size: WholeFromOne = 224
     """Side of the square crop in pixels."""
     crop_fraction: float = 0.875
     """Crop side over the short side of the resized image, in (0, 1]; 0.875 means 224 cut out of 256."""
     interpolation: Interpolation = "bicubic"
-    """How images are resized."""
+    """Interpolation for resizing."""
     mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
     """Mean of each colour channel, of values in [0, 1]."""
     std: tuple[float, float, float] = (0.229, 0.224, 0.225)

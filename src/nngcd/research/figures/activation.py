@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from nngcd.methods.heads import negative_mass
-from nngcd.results.map import unit
 from nngcd.research.figures.marks import COLOURS, LINES
 from nngcd.research.figures.page import FigurePage
 from nngcd.research.figures.subject import Subject
+from nngcd.results.map import unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ HATCHES = ("", "////", "....")
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What is drawn of the unit-length activations of one run."""
+    """Statistics of the unit-length activations of one run."""
 
     mean_d: NDArray[np.float64]
     """Mean absolute entry of each axis, largest first."""

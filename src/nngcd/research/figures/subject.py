@@ -1,4 +1,4 @@
-"""What a figure may ask of a run: arrays and a few words, so that figures know nothing of run folders."""
+"""Data that figures draw: arrays and a few words, so that figures know nothing of run folders."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Grouping:
 
     @property
     def words(self) -> str:
-        """What the classes are, for a caption."""
+        """Kind of the classes, for a caption."""
         return "true class" if self.are_true else "found category (the true classes are not available)"
 
 
 @dataclass(frozen=True, slots=True)
 class Activations:
-    """What the contrastive losses see of some images."""
+    """Features of some images, as the contrastive losses see them."""
 
     values_nd: NDArray[np.float32]
     what: str
@@ -53,7 +53,7 @@ class Activations:
 
 @dataclass(frozen=True, slots=True)
 class AttentionMaps:
-    """How much the class token looks at each patch of some images."""
+    """Attention of the class token to each patch of some images."""
 
     views_bhwc: NDArray[np.uint8]
     maps_bhpp: NDArray[np.float32]
@@ -86,7 +86,7 @@ class Subject(Protocol):
 
     @property
     def epochs(self) -> list[dict[str, Any]]:
-        """What was recorded of each epoch of training."""
+        """Records of training, one per epoch."""
         ...
 
     def check_attention(self) -> None:

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nngcd.core.seeds import numpy_generator
-from nngcd.results.map import FEWEST_IMAGES, PERPLEXITY, embed
 from nngcd.research.figures.marks import COLOURS, MARKERS, nth
 from nngcd.research.figures.page import FigurePage
 from nngcd.research.figures.subject import Grouping, Subject, UndrawableError, chosen_classes
+from nngcd.results.map import FEWEST_IMAGES, PERPLEXITY, embed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

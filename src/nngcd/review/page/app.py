@@ -33,7 +33,7 @@ from nngcd.review.page.safety import Door, Guard
 
 ASSET_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 SECONDS_BETWEEN_LOOKS = 0.5
-"""How soon a window learns that another one, or another program, has changed something."""
+"""Seconds until a window learns that another one, or another program, has changed something."""
 
 
 class ReviewPage:

@@ -62,7 +62,7 @@ class Desk:
 
     @property
     def version(self) -> int:
-        """How many lines the log has: every edit, undo and redo makes a new version."""
+        """Number of lines in the log: every edit, undo and redo makes a new version."""
         return len(self.review.log.edits)
 
     def refresh(self) -> None:

@@ -42,7 +42,7 @@ class Edits(_Wanted):
 
 
 class Undo(_Wanted):
-    """How many edits to take back (or to do again)."""
+    """Number of edits to undo (or to redo)."""
 
     version: int
     n: int = Field(default=1, ge=1, le=MOST_UNDONE)

@@ -17,7 +17,7 @@ Floats = NDArray[np.float32]
 ROWS_PER_BLOCK = 8192
 NOWHERE = -1
 OWN_ACTIONS = ("move", "reject")
-"""What a person does to an image itself."""
+"""Edits of an image itself."""
 
 
 class Index:

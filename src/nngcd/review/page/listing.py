@@ -1,4 +1,4 @@
-"""What the page lists: categories, their images, their neighbours, unsure images and similar ones, as plain values."""
+"""Lists of the page: categories, their images, their neighbours, unsure images and similar ones, as plain values."""
 
 from __future__ import annotations
 

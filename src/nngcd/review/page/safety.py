@@ -32,7 +32,7 @@ OPEN_THE_LINK = "Open the link that `nngcd review` printed in the terminal."
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """What a request must show to be let in.
+    """Address and secret token that a request must match.
 
     Args:
         host: the address the server listens on.
