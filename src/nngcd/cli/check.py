@@ -56,9 +56,9 @@ def check(  # noqa: PLR0913 (one parameter per flag)
 
             named = {"backbone": backbone} if backbone else {}
             asked = {"data": data, "dataset": dataset, "device": device, **named}
-            chosen = with_backbone(asked, tell=progress.tell)
+            network = with_backbone(asked, tell=progress.tell)
             report = with_times(
-                report, backbone=chosen.get("backbone"), image_size=chosen.get("image_size"), device=device
+                report, backbone=network.get("backbone"), image_size=network.get("image_size"), device=device
             )
     # Said before it is written: beside images on a read-only share nothing can be.
     if json:
@@ -72,8 +72,8 @@ def check(  # noqa: PLR0913 (one parameter per flag)
             "duplicates.csv": report.duplicates,
             "near_copies.csv": report.near_copies,
         }
-        if named := [str(folder / name) for name, table in tables.items() if len(table)]:
-            say(f"Every file by name:  {', '.join(named)}")
+        if written := [str(folder / name) for name, table in tables.items() if len(table)]:
+            say(f"Every file by name:  {', '.join(written)}")
     if not report.is_ready or (strict and report.has_problems):
         raise typer.Exit(DataError.exit_code)
 

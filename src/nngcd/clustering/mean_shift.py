@@ -80,7 +80,7 @@ def cut(tree_m4: NDArray[np.float64], n_clusters: int) -> Ids:
     child_e = tree_m4[:n_merges, :2].astype(np.int64).ravel()
     parent_e = n + np.repeat(np.arange(n_merges), 2)
     graph = coo_array((np.ones(len(child_e), dtype=np.int8), (child_e, parent_e)), shape=(2 * n, 2 * n))
-    component_n: Ids = connected_components(graph, directed=False)[1][:n]
+    component_n = connected_components(graph, directed=False)[1][:n]
     return np.unique(component_n, return_inverse=True)[1]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nngcd.core.errors import DataError
 from nngcd.core.progress import Counted, Progress
+from nngcd.data.image_files import ALLOWED_BAD
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import Problem, Split
 from nngcd.datasets.counts import ImageCount, Part, count_images
@@ -44,21 +45,22 @@ class CopyReport:
         return not self.problems and all(count.is_right for count in self.counts)
 
 
-def verify(name: str, root: Path, *, progress: Progress) -> CopyReport:
+def verify(name: str, root: Path, *, progress: Progress, allow_bad: float = ALLOWED_BAD) -> CopyReport:
     """Return what the copy of a benchmark in a folder holds, after reading every file of it.
 
     Args:
         name: the benchmark.
         root: the folder, as for `--dataset`.
         progress: is told of each file.
+        allow_bad: share of unreadable files above which the copy is refused.
 
     Raises:
         DataError: the folder is not in the benchmark's layout, or too many files cannot be read.
     """
     published = published_split(name)
-    train = _open(name, root, "train", progress=progress)
+    train = _open(name, root, "train", progress=progress, allow_bad=allow_bad)
     try:
-        test, why_no_test = _open(name, root, "test", progress=progress), None
+        test, why_no_test = _open(name, root, "test", progress=progress, allow_bad=allow_bad), None
     except DataError as error:
         test, why_no_test = None, str(error)
     counts = [*count_images(train, published), *(count_images(test, published, part="test") if test else [])]
@@ -74,9 +76,9 @@ def verify(name: str, root: Path, *, progress: Progress) -> CopyReport:
     )
 
 
-def _open(name: str, root: Path, part: Part, *, progress: Progress) -> Split:
+def _open(name: str, root: Path, part: Part, *, progress: Progress, allow_bad: float) -> Split:
     stage = Counted(progress, f"reading {part}")
-    reading = ReadingSettings()
+    reading = ReadingSettings(allow_bad=allow_bad)
     split, _ = open_dataset(str(root), dataset=name, reading=reading, part=part, on_progress=stage)
     stage.finish()
     return split

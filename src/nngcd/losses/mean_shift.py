@@ -19,7 +19,7 @@ def shifted(z_vbd: Tensor, neighbour_vbd: Tensor, *, step: float) -> Tensor:
         step: the share of the way, in [0, 1).
     """
     moved_vbd = torch.lerp(z_vbd, neighbour_vbd.detach(), step)
-    length_vb1 = torch.linalg.vector_norm(moved_vbd.detach(), dim=-1, keepdim=True)
+    length_vb1: Tensor = torch.linalg.vector_norm(moved_vbd.detach(), dim=-1, keepdim=True)
     return moved_vbd / length_vb1.masked_fill(length_vb1 == 0, torch.inf)
 
 

@@ -22,7 +22,7 @@ NO_LENGTH = 1e-5
 def clipped(x_vbd: Tensor, radius: Tensor | float) -> Tensor:
     """Return the vectors, those longer than the radius cut to it; in float32 where they came in half precision."""
     x_vbd = x_vbd.float() if x_vbd.dtype in (torch.float16, torch.bfloat16) else x_vbd
-    norm_vb1 = torch.linalg.vector_norm(x_vbd, dim=-1, keepdim=True)
+    norm_vb1: Tensor = torch.linalg.vector_norm(x_vbd, dim=-1, keepdim=True)
     return x_vbd * (radius / norm_vb1.clamp_min(torch.finfo(x_vbd.dtype).tiny)).clamp_max(1.0)
 
 
@@ -33,7 +33,7 @@ def reach(curvature: Tensor) -> Tensor:
 
 def in_ball(u_vbd: Tensor, curvature: Tensor) -> Tensor:
     """Return the points that lie in the vectors' directions from the centre, at twice their lengths: exp_0."""
-    a_vb1 = (curvature.sqrt() * torch.linalg.vector_norm(u_vbd, dim=-1, keepdim=True)).clamp_min(NO_LENGTH)
+    a_vb1: Tensor = (curvature.sqrt() * torch.linalg.vector_norm(u_vbd, dim=-1, keepdim=True)).clamp_min(NO_LENGTH)
     return torch.tanh(a_vb1) / a_vb1 * u_vbd
 
 

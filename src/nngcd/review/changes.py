@@ -52,12 +52,15 @@ def changes_between(state: State, new: RunFolder) -> Changes:
     found = found[found["before"].notna()]
     pairs = found.groupby(["before", "now"], sort=True).size()
     same = _same(pairs)
-    is_moved = [same.get(str(old)) != new_ for old, new_ in pairs.index]
+    is_moved = [same.get(str(old)) != new_ for old, new_ in pairs.index.to_list()]
     moved = pairs[is_moved].sort_values(ascending=False, kind="stable")
     return Changes(
         n_images=len(found),
         n_moved=int(moved.sum()),
-        moved=[{"from": old, "to": now, "n": int(n)} for (old, now), n in moved.items()],
+        moved=[
+            {"from": old, "to": now, "n": int(n)}
+            for (old, now), n in zip(moved.index.to_list(), moved.to_list(), strict=True)
+        ],
         appeared=sorted(set(found["now"]) - set(same.values())),
         vanished=sorted(set(found["before"]) - set(same)),
         renamed={old: now for old, now in same.items() if old != now},

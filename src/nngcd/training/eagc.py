@@ -126,7 +126,9 @@ class Guide(nn.Module):
         is_labelled_b = labels_b >= 0
         lost_vb1 = self.lost_shares(features_vbd.detach(), is_labelled_b)[..., None]
         if features_vbd.requires_grad:
-            features_vbd.register_hook(lambda gradient: gradient - lost_vb1 * (gradient @ self.conceptor_dd))
+            features_vbd.register_hook(  # type: ignore[no-untyped-call]
+                lambda gradient: gradient - lost_vb1 * (gradient @ self.conceptor_dd)
+            )
         own, held = features_vbd[:, is_labelled_b], reference_vbd[:, is_labelled_b]
         anchor = F.mse_loss(own, held) if is_labelled_b.any() else features_vbd.sum() * 0
         return {"anchor": self.chosen.anchor_weight / 2 * anchor}

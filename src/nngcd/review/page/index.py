@@ -46,8 +46,8 @@ class Index:
         self.sum_kd: Floats = np.zeros((len(self.numbers), self.unit_nd.shape[1]), dtype=np.float32)
         self._rows: dict[int, Ids] = {}
         order = np.argsort(self.category_n, kind="stable")
-        numbers, starts = np.unique(self.category_n[order], return_index=True)
-        for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
+        found, starts = np.unique(self.category_n[order], return_index=True)
+        for number, rows in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
             self._set_rows(number, rows)
 
     def follow(self, images: Iterable[str], state: State) -> None:

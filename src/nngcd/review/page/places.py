@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 
 from nngcd.clustering.kmeans import KMeans
+from nngcd.core.checked_files import read_tensors
 from nngcd.core.digests import digest_of
 from nngcd.core.errors import ResourceError, UserError
 from nngcd.core.files import write_tensors
-from nngcd.core.reading import read_tensors
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.seeds import numpy_generator
 from nngcd.results.map import FEWEST_IMAGES, beside_nearest, embed, unit, within_unit_square
