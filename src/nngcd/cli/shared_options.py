@@ -27,6 +27,10 @@ Method = Annotated[
         "(default: nngcd)"
     ),
 ]
+ImageRoot = Annotated[
+    Path | None,
+    typer.Option("--root", metavar="FOLDER", help="Where the images are now, if they have moved since the run."),
+]
 Preset = Annotated[str | None, typer.Option(help="default, paper or official.")]
 Effort = Annotated[
     str | None, typer.Option(help="quick, normal or full. (default: quick; normal on a GPU with your own --backbone)")
