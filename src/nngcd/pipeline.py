@@ -169,12 +169,12 @@ def carry_out(  # noqa: PLR0913 (a run of its own, one that goes on, or one of m
     choose_device(settings.device)
     check_start(settings)
     if out:  # before the images are read, which may take long
-        check_outside(out, settings.data)
+        check_outside(out, settings.data_path)
     split, truth = opened or open_data(settings, progress)
     job = prepare(split, settings)
     for note in notes_of(split):
         warn(str(note))
-    folder = begun or new_run_folder(out, split, settings.data, may_rename=opened is None)
+    folder = begun or new_run_folder(out, split, settings.data_path, may_rename=opened is None)
     with at_work(folder, go_on or resume_command(folder, cache)):
         for line in begun_words(job, folder.path, out):
             progress.tell(line)
