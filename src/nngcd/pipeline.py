@@ -150,7 +150,8 @@ def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | Non
     if processes.from_first(run.is_complete):  # another process completed it while this one read the data
         return
     # Epochs trained before an interruption count towards the time.
-    started = time.perf_counter() - sum(epoch.get("seconds", 0) for epoch in run.read_metrics())
+    earlier = run.read_metrics()
+    started = time.perf_counter() - sum(epoch.get("seconds", 0) for epoch in earlier)
     forget_peak()
     split, settings = job.given, job.settings
     _LOG.info("%s: %d images, %d labelled in %d classes", split.name, len(split), split.n_labelled, split.n_old)
@@ -159,6 +160,7 @@ def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | Non
     fitted = fit_job(job, run=run, cache=cache, progress=progress)
     if not processes.is_first():
         return
+    fitted.processor_seconds["fit"] += sum(epoch.get("processor_seconds", 0) for epoch in earlier)
     facts = writing.write_outputs(run, split, fitted)
     seconds = time.perf_counter() - started
     writing.write_summary(
@@ -182,8 +184,9 @@ def fit(
 
 def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Progress) -> Fitted:
     """Tell the story: views through the trunk, K, training of tail and method, features, assignment, names."""
-    settings = job.settings
+    settings, started = job.settings, time.process_time()
     views = Views.of(job, cache=cache, progress=progress)
+    viewed = time.process_time()
     k, estimate = number_of_categories(job, views, run=run, progress=progress)
     plain_nd = views.plain_features(progress)
     if settings.whitened_features:
@@ -204,7 +207,8 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
         scores_nk, last.features_nd, job.given.labels, job.is_held_back, n_old=job.split.n_old, unsure=job.unsure,
         steadiness=clusters.steadiness(cluster_n, max(k, n_clusters))[:n_clusters], seed=settings.seed,
     )  # fmt: skip
-    return Fitted(model, categories, last.features_nd.cpu(), scores_nk, estimate, confidence)
+    processor = {"views": viewed - started, "fit": time.process_time() - viewed}
+    return Fitted(model, categories, last.features_nd.cpu(), scores_nk, estimate, confidence, processor)
 
 
 def _train(

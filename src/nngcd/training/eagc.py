@@ -61,7 +61,7 @@ class EagcSettings(Checked):
     capped: bool = True
     """Whether no more than all of that part can be taken away; without, a weight above 1 turns it round."""
     aperture: Positive = 2.0
-    """How wide the known subspace is open for directions of little variance."""
+    """Width of the known subspace: the larger, the more of the directions of little variance belong to it."""
     rescale: bool = True
     """Whether features are scaled to a mean square of 1 before that, so that the aperture means the same for every
     backbone (authors: no)."""
