@@ -11,7 +11,7 @@ from torch import Tensor
 from nngcd.losses.pairs import distances
 
 FLAT = 1e-7
-"""What the authors add to the range of the weights, which is 0 where all are equal."""
+"""Added to the range of the weights, which is 0 where all are equal, as in the code of the authors."""
 
 
 @torch.no_grad()
