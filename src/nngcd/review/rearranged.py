@@ -21,7 +21,7 @@ from nngcd.review.session import Review
 from nngcd.review.state import category_id
 
 IMAGES, NAMES_FILE, REJECTED_FOLDER = "images", "names.csv", "_rejected"
-"""What an export calls its folder of folders, and its list of changed names; and where a person puts junk."""
+"""Names an export gives its folder of folders and its list of changed names; and the folder for junk."""
 ARRAY_ENDING = ".png"
 """Of an exported image that was no file."""
 
@@ -39,7 +39,7 @@ class Rearranged:
 
     @property
     def notes(self) -> list[str]:
-        """What was not used, in words."""
+        """Sentences about the files and images that are left alone."""
         notes = []
         if self.unknown:
             notes.append(
@@ -160,7 +160,7 @@ def _files(root: Path) -> Iterator[tuple[str, str]]:
 
 
 _LITTER = ("thumbs.db", "desktop.ini")
-"""What Windows leaves in folders that somebody has looked at."""
+"""Files that Windows leaves in folders that somebody has looked at."""
 
 
 class _Names:
