@@ -24,6 +24,7 @@ from nngcd.data.labels import (
     warn_of_alike,
 )
 from nngcd.data.reading_settings import ReadingSettings
+from nngcd.data.shrinking import Shrinker
 from nngcd.data.split import Problem, Split, image_table
 
 
@@ -68,6 +69,7 @@ def read(
     *,
     checks: Sequence[FileCheck] | None = None,
     on_progress: OnProgress | None = None,
+    shrinker: Shrinker | None = None,
 ) -> Split:
     """Return the split of what is listed, with warnings of what the user should know.
 
@@ -76,6 +78,7 @@ def read(
         reading: what the user says about it.
         checks: what was found in each file, where that is known already.
         on_progress: called with the number of files checked and their total.
+        shrinker: keeps what a network will need of large images.
 
     Raises:
         DataError: an unclear label, or too many files are missing or unreadable.
@@ -90,7 +93,9 @@ def read(
         what="rows of the table", hint=listed.hint, flag=ALLOW_BAD_FLAG,
     )  # fmt: skip
     if checks is None:
-        checks = check_files(listed.folder, listed.file_names, decoding=reading.decoding, on_progress=on_progress)
+        checks = check_files(
+            listed.folder, listed.file_names, decoding=reading.decoding, on_progress=on_progress, shrinker=shrinker
+        )
     readable = readable_of(
         listed.folder, listed.file_names, checks,
         allow_bad=reading.allow_bad, decoding=reading.decoding, flag=ALLOW_BAD_FLAG,

@@ -16,6 +16,7 @@ from nngcd.data.hiding import hide_classes
 from nngcd.data.manifest_rows import SPREADSHEET_EXTENSIONS, TABLE_EXTENSIONS, is_table
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.sampling import fewer_labels, long_tail, some_of
+from nngcd.data.shrinking import Shrinker
 from nngcd.data.split import Split, Truth
 from nngcd.datasets.arrays import is_array_file
 from nngcd.datasets.benchmark import Request
@@ -30,6 +31,7 @@ def open_dataset(
     dataset: str | None = None,
     reading: ReadingSettings | None = None,
     on_progress: OnProgress | None = None,
+    shrinker: Shrinker | None = None,
     part: Part = "train",
 ) -> tuple[Split, Truth | None]:
     """Return the split, and the truth where there is one, of a path or of a dataset known by name.
@@ -40,6 +42,7 @@ def open_dataset(
         dataset: the name of the dataset that lies at `data`, for example `cub`; found from the path by default.
         reading: how the data are read.
         on_progress: called with the number of files read and their total, by datasets that read files.
+        shrinker: keeps what a network will need of large images; for the user's own.
         part: the images to learn from, or a benchmark's official test images, which carry no labels.
 
     Raises:
@@ -49,7 +52,9 @@ def open_dataset(
     name, root, reading = locate(data, dataset, reading)
     load = find_component("nngcd.datasets", name, "load").load
     request = Request(part=part, draw=reading.draw, allow_bad=reading.allow_bad, on_progress=on_progress)
-    options = _accepted(load, on_progress=on_progress, draw=reading.draw, reading=reading, request=request)
+    options = _accepted(
+        load, on_progress=on_progress, draw=reading.draw, reading=reading, request=request, shrinker=shrinker
+    )
     if part != "train" and "request" not in options:
         raise DataError(f"'{data}' has no official test images; benchmarks have: {', '.join(published_names())}.")
     if reading.draw != "pooled" and not options.keys() & {"draw", "request"}:
