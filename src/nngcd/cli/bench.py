@@ -37,7 +37,6 @@ def bench(  # noqa: PLR0913 (one parameter per flag)
 
     Example:  nngcd bench cub --root data/CUB_200_2011 --method simgcd,nngcd --preset official
     """
-    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.cli import grid
     from nngcd.core.components import component_names
     from nngcd.core.config import parse_assignments
