@@ -29,7 +29,7 @@ from nngcd.results.moves import move_facts
 from nngcd.results.result_tables import category_table, describe, results_of
 from nngcd.review.edit_block import EditBlock
 from nngcd.review.reviewed import reviewed_results
-from nngcd.runs.prediction import Predictor, features_of, predict_with
+from nngcd.runs.prediction import Sorter, features_of, predict_with
 from nngcd.runs.writing import MODEL_FILES, read_estimate
 from nngcd.settings import resolve, to_values
 from nngcd.training.model import Model
@@ -144,8 +144,8 @@ class CategoryDiscovery(TransformerMixin, ClusterMixin, BaseEstimator):  # type:
         """Return one row per image: file name, category, known or new, confidence. Unreadable files come last."""
         check_is_fitted(self, "model_")
         model = self.model_.to(choose_device(self.device))
-        predictor = Predictor(model=model, categories=list(self.classes_), confidence=self.confidence_)
-        return predict_with(predictor, images_of(self, X), progress=self.progress)
+        sorter = Sorter(model=model, categories=list(self.classes_), confidence=self.confidence_)
+        return predict_with(sorter, images_of(self, X), progress=self.progress)
 
     def transform(self, X: Source) -> NDArray[np.float32]:  # noqa: N803 (as scikit-learn)
         """Return the learned features."""
