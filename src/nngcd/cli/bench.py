@@ -1,4 +1,4 @@
-"""`nngcd bench`: methods on a benchmark, several seeds, beside the published numbers."""
+"""`nngcd bench`: methods on a benchmark with several seeds, next to the published numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`nngcd cache`: what is kept for later runs, how large it is, and how to be rid of it."""
+"""`nngcd cache`: list or delete the features kept for later runs."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from nngcd.training.model import move
 
 ENDINGS = (".npy", ".parquet")
 ROWS = ["file_name", "image_id"]
-"""Columns of the table beside a `.npy` file."""
+"""Columns of the table that comes with a `.npy` file."""
 ROWS_PER_GROUP = 4096
 
 
@@ -70,7 +70,7 @@ def write_embeddings(
 
 
 def check_place(path: Path, split: Split | None = None) -> None:
-    """Refuse to replace a file; the rows that the same command wrote before it was broken off are no obstacle.
+    """Refuse to replace a file; rows that the same command wrote before an interruption do not count.
 
     Args:
         path: where the features will go.
