@@ -89,8 +89,9 @@ def run(  # noqa: PLR0913 (everything but the data has a default)
 
 def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Progress) -> Fitted:
     """Tell the story: views through the trunk, K, training of tail and method, features, assignment, names."""
-    settings, given = job.settings, job.given
+    settings, given, started = job.settings, job.given, time.process_time()
     views = Views.of(job, cache=cache, progress=progress)
+    viewed = time.process_time()
     k, estimate = number_of_categories(job, views, run=run, progress=progress)
     views = views.with_plain_features(progress)
     if settings.whitened_features:
@@ -112,7 +113,8 @@ def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Pr
         scores_nk, last.features_nd, given.labels, job.is_held_back, n_old=given.n_old, unsure=job.unsure,
         steadiness=clusters.steadiness(cluster_n, max(k, n_clusters))[:n_clusters], seed=settings.seed,
     )  # fmt: skip
-    return Fitted(model, categories, last.features_nd.cpu(), scores_nk, estimate, confidence)
+    processor = {"views": viewed - started, "fit": time.process_time() - viewed}
+    return Fitted(model, categories, last.features_nd.cpu(), scores_nk, estimate, confidence, processor)
 
 
 def resume(
@@ -198,7 +200,8 @@ def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | Non
     if processes.from_first(run.is_complete):  # another process completed it while this one read the data
         return
     # Epochs trained before an interruption count towards the time.
-    started = time.perf_counter() - sum(epoch.get("seconds", 0) for epoch in run.read_metrics())
+    earlier = run.read_metrics()
+    started = time.perf_counter() - sum(epoch.get("seconds", 0) for epoch in earlier)
     forget_peak()
     split, settings = job.given, job.settings
     _LOG.info("%s: %d images, %d labelled in %d classes", split.name, len(split), split.n_labelled, split.n_old)
@@ -207,6 +210,7 @@ def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | Non
     fitted = fit_job(job, run=run, cache=cache, progress=progress)
     if not processes.is_first():
         return
+    fitted.processor_seconds["fit"] += sum(epoch.get("processor_seconds", 0) for epoch in earlier)
     facts = writing.write_outputs(run, split, fitted)
     seconds = time.perf_counter() - started
     writing.write_summary(

@@ -34,6 +34,8 @@ SMALL_NETWORK = {
 }  # fmt: skip
 """For methods that learn inside the network."""
 UNBROKEN = {}
+DECIDES = {"cms", "infosieve", "selex"}
+"""Methods that give clusters of their own to the images of a run: of equal size, or of a tree."""
 
 
 def small_config(name):
@@ -175,12 +177,17 @@ def test_making_a_method_leaves_the_global_random_state_alone(name):
 
 
 @pytest.mark.parametrize("name", each(METHODS))
-def test_a_saved_model_gives_the_same_scores(unbroken, tmp_path):
+def test_a_saved_model_gives_the_same_scores(name, unbroken, tmp_path):
     fitted, _ = unbroken
     fitted.model.save(tmp_path / "model", fitted.categories)
     loaded, categories = Model.load(tmp_path / "model")
     assert categories == fitted.categories
-    assert torch.equal(loaded.scores(fitted.features_nd), fitted.scores_nk)
+    scores_nk = fitted.model.scores(fitted.features_nd)
+    assert torch.equal(loaded.scores(fitted.features_nd), scores_nk)
+    # A method may settle on other clusters for a few images than its scores say.
+    is_decided_n = scores_nk.argmax(-1) != fitted.scores_nk.argmax(-1)
+    assert torch.equal(scores_nk[~is_decided_n], fitted.scores_nk[~is_decided_n])
+    assert is_decided_n.float().mean() <= (0.05 if name in DECIDES else 0)
 
 
 @pytest.mark.parametrize("name", each(METHODS))

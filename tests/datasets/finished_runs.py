@@ -94,6 +94,7 @@ def summary(**values: object) -> dict[str, Any]:
         "held_back": None,
         "expected_right": {"known": None, "new": None},
         "peak_gb": {},
+        "processor_seconds": {"views": 0.0, "fit": 1.0},
     }
     return {**texts, **numbers, **lists, **others, **values}
 

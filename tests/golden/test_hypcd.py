@@ -2,12 +2,15 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
-from golden_numbers import assert_agrees, fill, normal, rows
+from golden_numbers import assert_agrees, classes, fill, normal, rows
 
+from nngcd.core.seeds import torch_generator
 from nngcd.losses.info_nce import info_nce
 from nngcd.losses.supcon import supcon
+from nngcd.methods import selex
 from nngcd.methods.contract import Batch, Moment, Task
 from nngcd.methods.geometry import BallPrototypes, Geometry, GeometryConfig
 from nngcd.methods.simgcd import Method
@@ -52,3 +55,25 @@ def test_the_loss_of_a_step_of_hyp_simgcd(row):
     x_vbd, labels_b = normal(row["seed"], 2, N_IMAGES, N_FEATURES), LABELS.where(LABELS != 2, 3)
     batch = Batch(x_vbd, labels_b, Moment(row["epoch"], 200, 0, 1), torch.arange(N_IMAGES))
     assert_agrees(row, sum(method.loss(batch).values()), x_vbd, method.prototypes.weight, method.prototypes.bias)
+
+
+@pytest.mark.parametrize("row", rows("hypcd", "selex"))
+def test_the_loss_of_a_step_of_hyp_selex(row, monkeypatch):
+    names = ("curvature", "clip_radius", "distance_share", "smoothing")
+    config = selex.Config(geometry="poincare", n_directions=0, **{name: row[name] for name in names})
+    n_views, n_images, n_features = row["shape"]
+    task = Task(n_features=n_features, n_clusters=8, n_old=row["old"], generator=torch_generator(0, "init"))
+    method = selex.Method(config, task).double()
+    method.head = torch.nn.Identity()
+    spread_aa = np.random.RandomState(row["seed"] + 50).uniform(size=(n_views * n_images,) * 2)
+    spread_vbwc = torch.from_numpy(spread_aa / spread_aa.sum(1, keepdims=True)).view((n_views, n_images) * 2)
+    monkeypatch.setattr(selex, "farther_than_own_cluster", lambda *seen, **how: spread_vbwc)
+    labels = [
+        np.random.RandomState(row["seed"] + 30 + i).randint(k, size=n_images) for i, k in enumerate(row["levels"])
+    ]
+    method.pseudo_label_ln = torch.from_numpy(np.stack(labels))
+    method.radius_ln = torch.zeros(len(labels), n_images)
+    x_vbd = normal(row["seed"], *row["shape"])
+    labels_b = classes(row["seed"] + 20, n_images, row["old"], labelled=0.5)
+    batch = Batch(row["scale"] * x_vbd, labels_b, Moment(row["epoch"], 200, 0, 1), torch.arange(n_images))
+    assert_agrees(row, sum(method.loss(batch).values()), x_vbd)

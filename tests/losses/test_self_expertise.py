@@ -22,7 +22,7 @@ def test_a_pair_counts_by_the_cluster_of_the_other_image():
     x_vbd = torch.tensor([[[0.0], [1.5]], [[0.0], [1.5]]])
     spread_vbwc = farther_than_own_cluster(x_vbd, RADIUS_K[[0, 2]][None])
     # From image 1 both views of image 0 are far; from image 0, image 1 is within its own cluster's reach.
-    assert spread_vbwc[:, 1, :, 0].tolist() == pytest.approx([[0.5, 0.5]] * 2)
+    assert spread_vbwc[:, 1, :, 0].tolist() == [pytest.approx([0.5, 0.5])] * 2
     assert spread_vbwc[:, 1, :, 1].abs().sum() == 0
     assert spread_vbwc[:, 0].abs().sum() == 0
 

@@ -88,7 +88,7 @@ def test_without_curvature_a_layer_is_linear(rng):
     assert torch.allclose(prototypes(x), x @ prototypes.weight.T + prototypes.bias, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["gcd", "xcon", "mugcd", "simgcd", "nngcd"])
+@pytest.mark.parametrize("name", ["gcd", "xcon", "mugcd", "simgcd", "nngcd", "selex", "debgcd", "legogcd", "protogcd"])
 @pytest.mark.parametrize("length", [1e-6, 1.0, 1e6])
 def test_every_method_survives_features_of_any_length(name, length):
     method = method_in_the_ball(name, learn_curvature=True)

@@ -40,6 +40,10 @@ def permuted(overview, order_n):
     return Overview(overview.features_nd[order_n], overview.labels_n[order_n], overview.epoch, overview.seed)
 
 
+def together(label_n):
+    return label_n[:, None] == label_n
+
+
 @pytest.mark.parametrize(("coarse_labels", "is_the_same"), [("right", True), ("shifted", False)])
 def test_the_order_of_images_changes_labels_only_in_the_authors_code(
     blob_task, blob_overview, coarse_labels, is_the_same
@@ -49,7 +53,8 @@ def test_the_order_of_images_changes_labels_only_in_the_authors_code(
     method.look(blob_overview)
     label_ln = method.pseudo_label_ln
     method.look(permuted(blob_overview, order_n))
-    assert torch.equal(method.pseudo_label_ln[0], label_ln[0][order_n])
+    # Which number a new cluster has depends on chance.
+    assert torch.equal(together(method.pseudo_label_ln[0]), together(label_ln[0][order_n]))
     assert torch.equal(method.pseudo_label_ln[1], label_ln[1][order_n]) == is_the_same
 
 

@@ -15,11 +15,13 @@ from nngcd.training.eagc import EagcSettings, Guide
 FAST = {"k": 6, "training": {"epochs": 4, "batch_size": 48}}
 EAGC = {"active": True, "reference_epochs": 2}
 SMALL = {"n_hidden": 128, "n_projection": 32}
-WITH_CLASSIFIER = {"simgcd": SMALL, "nngcd": SMALL, "mugcd": SMALL | {"n_directions": 0}}
+GUIDED = {name: SMALL for name in ("simgcd", "nngcd", "legogcd", "debgcd")} | {
+    name: SMALL | {"n_directions": 0} for name in ("mugcd", "selex")
+}
 
 
 def values(name, **more):
-    return resolve({"method": name, "loss": WITH_CLASSIFIER.get(name, {}), **FAST, "eagc": EAGC, **more})
+    return resolve({"method": name, "loss": GUIDED.get(name, {}), **FAST, "eagc": EAGC, **more})
 
 
 def opened(**chosen):
@@ -85,8 +87,8 @@ def test_a_batch_that_is_tried_again_moves_the_mean_energy_once():
     assert guide.labelled_energy.item() == pytest.approx(0.95 * 0.8 + 0.05 * 0.4)
 
 
-@pytest.mark.parametrize("name", WITH_CLASSIFIER)
-def test_methods_with_a_classifier_still_sort_blobs(name, blobs):
+@pytest.mark.parametrize("name", GUIDED)
+def test_methods_still_sort_blobs(name, blobs):
     features, labels, classes = blobs
     fitted = fit(from_arrays(features, labels), values(name))
     assert split_accuracy(classes, fitted.scores_nk.argmax(-1).numpy(), classes < 3).all > 0.9

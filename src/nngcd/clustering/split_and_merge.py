@@ -253,7 +253,16 @@ def merge_costs(unit_nd: Tensor, cluster_n: Tensor, cluster_m: Tensor) -> Tensor
     n_clusters = int(torch.cat([cluster_n, cluster_m]).max()) + 1
     size_m = _sizes(cluster_n, cluster_m).to(unit_nd.dtype)
     sum_kd = unit_nd.new_zeros(n_clusters, unit_nd.shape[1]).index_add_(0, cluster_n, unit_nd)
-    mean_md = sum_kd[cluster_m] / size_m.clamp_min(1)[:, None]
+    return ward_costs(sum_kd[cluster_m] / size_m.clamp_min(1)[:, None], size_m)
+
+
+def ward_costs(mean_md: Tensor, size_m: Tensor) -> Tensor:
+    """Return cost_mm: how much the images of two clusters lose by having one centre, infinite for one with itself.
+
+    Args:
+        mean_md: the mean of the images of each cluster.
+        size_m: how many images each has, as floating-point numbers.
+    """
     apart_mm = torch.cdist(mean_md, mean_md).square()
     cost_mm = apart_mm * size_m[:, None] * size_m / (size_m[:, None] + size_m).clamp_min(1)
     return cost_mm.fill_diagonal_(torch.inf)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FEATURES = "features_nd"
+ROWS_PER_BLOCK = 8192
 CATEGORIES, PREPROCESSOR = "categories.json", "preprocessor.json"
 
 # Columns that are not listed are let through.
@@ -107,13 +108,15 @@ def read_features(run: RunFolder, n_images: int) -> Tensor:
     Raises:
         DataError: the file is missing, damaged, or of other images.
     """
+    from torch import split  # here: torch takes seconds
+
     tensors, _ = read_tensors(run.features)
     features_nd = tensors.get(FEATURES)
     if features_nd is None or features_nd.ndim != 2 or not features_nd.is_floating_point():
         raise damaged_file(run.features, f"it has no matrix '{FEATURES}'")
     if len(features_nd) != n_images or not features_nd.shape[1]:
         raise damaged_file(run.features, f"it has {len(features_nd):,} rows, but the run has {n_images:,} images")
-    if not features_nd.float().isfinite().all():
+    if not all(block_bd.isfinite().all() for block_bd in split(features_nd, ROWS_PER_BLOCK)):
         raise damaged_file(run.features, "some features are not finite numbers")
     return features_nd
 

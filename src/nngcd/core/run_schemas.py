@@ -190,6 +190,7 @@ class StoredSummary(Stored):
     not_calibrated: Text | None
     n_unchecked_categories: Count
     seconds: Annotated[float, Field(ge=0)]
+    processor_seconds: dict[Literal["views", "fit"], float]
     peak_gb: dict[Literal["ram", "gpu"], float]
     finished: Text
     scores: Scores = cast(Scores, None)

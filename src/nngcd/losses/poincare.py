@@ -47,11 +47,20 @@ def ball_distances(z_vbd: Tensor, curvature: Tensor, *, clip_radius: float) -> T
         curvature: c > 0.
         clip_radius: the greatest length of a vector.
     """
-    root = curvature.sqrt()
     u_vbd = clipped(z_vbd, reach(curvature).clamp_max(clip_radius))
     # 1 - c |x|^2 is 1 / cosh^2 of the length before the ball, which loses no digits at the boundary.
-    stretch_vb = torch.cosh(root * torch.linalg.vector_norm(u_vbd, dim=-1))
-    straight_vbwc = distances(in_ball(u_vbd, curvature))
+    stretch_vb = torch.cosh(curvature.sqrt() * torch.linalg.vector_norm(u_vbd, dim=-1))
+    return _stretched(distances(in_ball(u_vbd, curvature)), stretch_vb, curvature)
+
+
+def point_distances(x_vbd: Tensor, curvature: Tensor) -> Tensor:
+    """Return distance_vbwc: how far apart points of the ball are, which keep away from its boundary by the margin."""
+    square_vb = curvature * x_vbd.square().sum(-1)
+    return _stretched(distances(x_vbd), (1 - square_vb).clamp_min(MARGIN).rsqrt(), curvature)
+
+
+def _stretched(straight_vbwc: Tensor, stretch_vb: Tensor, curvature: Tensor) -> Tensor:
+    root = curvature.sqrt()
     return 2 / root * torch.asinh(root * straight_vbwc * stretch_vb[:, :, None, None] * stretch_vb)
 
 

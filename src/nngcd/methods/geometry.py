@@ -16,8 +16,16 @@ from torch import Tensor, nn
 
 from nngcd.core.errors import ConfigError
 from nngcd.core.ranges import Checked, Positive, Share
-from nngcd.losses.pairs import Similarity, cosines
-from nngcd.losses.poincare import ball_distances, clipped, in_ball, kept_in_ball, moebius_sum, reach
+from nngcd.losses.pairs import Similarity, cosines, distances, unit
+from nngcd.losses.poincare import (
+    ball_distances,
+    clipped,
+    in_ball,
+    kept_in_ball,
+    moebius_sum,
+    point_distances,
+    reach,
+)
 from nngcd.methods.contract import Moment
 from nngcd.methods.heads import Prototypes
 
@@ -70,6 +78,16 @@ def in_cosines(loss: Loss, temperature: float) -> Tensor:
     return loss(temperature=temperature, similarity=cosines)
 
 
+def minus_distances(z_vbd: Tensor) -> Tensor:
+    """Return minus the Euclidean distances of the vectors as they are."""
+    return -distances(z_vbd)
+
+
+def in_distances(loss: Loss, temperature: float) -> Tensor:
+    """Return a loss of Euclidean distances, as SelEx was published."""
+    return loss(temperature=temperature, similarity=minus_distances)
+
+
 class Curvature(nn.Module):
     """The curvature of one ball, fixed or learned."""
 
@@ -100,20 +118,42 @@ class Geometry(nn.Module):
 
         The cosines of points in the ball are those of the vectors: a point lies in its vector's direction.
         """
-        if self.curvature is None:
-            return in_cosines
+        return in_cosines if self.curvature is None else self.mixed(in_cosines, self.closeness, moment)
+
+    def mixed(self, straight: Contrast, closeness: Similarity, moment: Moment) -> Contrast:
+        """Return how to take losses in the ball: in the straight way, and ever more by distances in the ball."""
         share = self.config.distance_share * min((moment.epoch + 1) / moment.n_epochs, 1.0)
 
-        def mixed(loss: Loss, temperature: float) -> Tensor:
-            angles = loss(temperature=self.config.angle_scale * temperature, similarity=cosines)
-            return torch.lerp(angles, loss(temperature=temperature, similarity=self.closeness), share)
+        def mix(loss: Loss, temperature: float) -> Tensor:
+            straight_loss = straight(loss, self.config.angle_scale * temperature)
+            return torch.lerp(straight_loss, loss(temperature=temperature, similarity=closeness), share)
 
-        return mixed
+        return mix
 
     def closeness(self, z_vbd: Tensor) -> Tensor:
         """Return minus the distances of the vectors' points in the ball."""
         assert self.curvature is not None
         return -ball_distances(z_vbd, self.curvature(), clip_radius=self.config.clip_radius)
+
+
+class PointGeometry(Geometry):
+    """The space of a method that contrasts by distances: between vectors of length 1, or points of the ball."""
+
+    def points(self, z_vbd: Tensor) -> Tensor:
+        """Return what the vectors are in this space."""
+        if self.curvature is None:
+            return unit(z_vbd)
+        c = self.curvature()
+        return in_ball(clipped(z_vbd, reach(c).clamp_max(self.config.clip_radius)), c)
+
+    def at(self, moment: Moment) -> Contrast:
+        """Return how to take losses of points in an epoch: by straight distances, ever more by those in the ball."""
+        return in_distances if self.curvature is None else self.mixed(in_distances, self.closeness, moment)
+
+    def closeness(self, x_vbd: Tensor) -> Tensor:
+        """Return minus the distances of points in the ball, which may have lost their last coordinates."""
+        assert self.curvature is not None
+        return -point_distances(x_vbd, self.curvature())
 
 
 class BallPrototypes(Prototypes):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -18,13 +19,14 @@ from torch import Tensor
 from nngcd.clustering.kmeans import KMeans
 from nngcd.core.ranges import AtLeastOne
 from nngcd.losses.info_nce import info_nce
-from nngcd.losses.pairs import closeness, distances, unit
+from nngcd.losses.pairs import unit
 from nngcd.losses.self_expertise import farther_than_own_cluster, radii
 from nngcd.losses.supcon import supcon
 from nngcd.losses.weighting import weighted
 from nngcd.methods import gcd
 from nngcd.methods.contract import Batch, Overview, Task
 from nngcd.methods.equal_sizes import EqualSizesConfig, EqualSizesMethod
+from nngcd.methods.geometry import Contrast, PointGeometry
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +56,7 @@ class Method(EqualSizesMethod):
 
     def __init__(self, config: Config, task: Task) -> None:
         super().__init__(config, task)
-        self.head = gcd.ContrastHead(config, task)
+        self.head, self.geometry = gcd.ContrastHead(config, task), PointGeometry(config)
         # Not saved: a resumed epoch clusters the images again, from the same features.
         self.register_buffer("pseudo_label_ln", torch.zeros(0, 0, dtype=torch.int64), persistent=False)
         self.register_buffer("radius_ln", torch.zeros(0, 0), persistent=False)
@@ -92,22 +94,21 @@ class Method(EqualSizesMethod):
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """Return the contrast with soft targets, that of labelled images, and that of the clusters of each level."""
-        c, z_vbd = self.config, unit(self.head(batch.features_vbd))
+        c, space = self.config, self.geometry.at(batch.moment)
+        z_vbd = self.geometry.points(self.head(batch.features_vbd))
         features_vbd = batch.features_vbd.detach()
         spread_vbwc = farther_than_own_cluster(
             unit(features_vbd) if c.distances_of == "unit" else features_vbd,
             self.radius_ln[:, batch.image_b],
             shares=c.spread,
         )
-        contrast = info_nce(
-            z_vbd, temperature=c.contrastive_temperature, smoothing=c.smoothing, spread_vbwc=spread_vbwc,
-            similarity=closeness,
-        )  # fmt: skip
-        labelled = supcon(z_vbd, batch.labels_b, temperature=c.supcon_temperature, similarity=closeness)
-        of_levels = self._level_contrast(z_vbd, batch.image_b)
+        every = partial(info_nce, z_vbd, smoothing=c.smoothing, spread_vbwc=spread_vbwc)
+        contrast = space(every, c.contrastive_temperature)
+        labelled = space(partial(supcon, z_vbd, batch.labels_b), c.supcon_temperature)
+        of_levels = self._level_contrast(z_vbd, batch.image_b, space)
         return weighted({"contrast": contrast}, {"supcon": labelled / 2, "levels": of_levels / 2}, c.supervised_weight)
 
-    def _level_contrast(self, z_vbd: Tensor, image_b: Tensor) -> Tensor:
+    def _level_contrast(self, z_vbd: Tensor, image_b: Tensor, space: Contrast) -> Tensor:
         """Return the contrast by clusters: each level counts, and sees of z, half as much as the one before.
 
         The finest counts half and sees the first half. What is seen is not brought to length 1 again.
@@ -115,9 +116,7 @@ class Method(EqualSizesMethod):
         terms = []
         for level, label_n in enumerate(self.pseudo_label_ln, start=1):
             seen_vbd = z_vbd[..., : max(z_vbd.shape[-1] // 2**level, 1)]
-            contrast = supcon(
-                seen_vbd, label_n[image_b], temperature=self.config.supcon_temperature, similarity=_minus_distances
-            )
+            contrast = space(partial(supcon, seen_vbd, label_n[image_b]), self.config.supcon_temperature)
             terms.append(contrast / 2**level)
         return torch.stack(terms).sum()
 
@@ -141,7 +140,3 @@ def shifted_labels(label_n: Tensor, labels_n: Tensor, is_in_old_n: Tensor) -> Te
     data_n = (labels_n < 0).to(torch.int8).argsort(stable=True)
     listed_n = data_n[(~is_in_old_n[data_n]).to(torch.int8).argsort(stable=True)]
     return torch.empty_like(label_n).index_copy_(0, data_n, label_n[listed_n])
-
-
-def _minus_distances(z_vbd: Tensor) -> Tensor:
-    return -distances(z_vbd)

@@ -19,7 +19,7 @@ MOST_DOTS = 60
 
 Point = tuple[float, float]
 
-NOT_TERMS = ("epoch", "learning_rate", "seconds")
+NOT_TERMS = ("epoch", "learning_rate", "seconds", "processor_seconds")
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ class Fitted:
     """Estimate of the number of categories; None when it was given."""
     confidence: Confidence
     """Confidence in the scores, calibrated on the held-back labels where there are any."""
+    processor_seconds: dict[str, float]
+    """Processor time of making or reading kept views (`views`), which other runs share, and of all after it (`fit`)."""
 
 
 def new_prefix(round_: int) -> str:

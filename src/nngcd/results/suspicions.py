@@ -47,13 +47,14 @@ def hidden_groups(results: pd.DataFrame, class_names: Sequence[str]) -> list[Hid
         results: a run's results, one row per image.
         class_names: the known categories.
     """
-    open_ = results[results["label_given"].isna()]
-    n_labelled = results["label_given"].value_counts()
-    groups = []
-    for name, rows in open_[open_["category"].isin(class_names)].groupby("category", sort=True):
-        doubtful = rows.loc[rows["confidence"] < DOUBTFUL, "image_id"]
-        if len(doubtful) >= max(LEAST_IMAGES, LEAST_SHARE * len(rows)):
-            groups.append(HiddenGroup(str(name), doubtful.tolist(), len(rows), int(n_labelled.get(name, 0))))
+    open_ = results[results["label_given"].isna() & results["category"].isin(class_names)]
+    n_labelled, n_open = results["label_given"].value_counts().to_dict(), open_["category"].value_counts().to_dict()
+    doubtful = open_[open_["confidence"] < DOUBTFUL].groupby("category", sort=True, observed=True)["image_id"].agg(list)
+    groups = [
+        HiddenGroup(str(name), ids, n_open[name], n_labelled.get(name, 0))
+        for name, ids in doubtful.items()
+        if len(ids) >= max(LEAST_IMAGES, LEAST_SHARE * n_open[name])
+    ]
     return sorted(groups, key=lambda group: -len(group.image_ids))
 
 
@@ -73,9 +74,10 @@ def mixed_categories(results: pd.DataFrame, class_names: Sequence[str]) -> list[
         results: a run's results, one row per image.
         class_names: the known categories.
     """
-    new = results[~results["category"].isin(class_names)].groupby("category", sort=True)["confidence"]
-    found = [MixedCategory(str(name), len(rows), float(rows.mean())) for name, rows in new]
-    return sorted((one for one in found if one.expected < MIXED), key=lambda one: one.expected)
+    new = results[~results["category"].isin(class_names)].groupby("category", sort=True, observed=True)["confidence"]
+    facts = zip(new.groups, new.size(), new.mean(), strict=True)
+    found = [MixedCategory(str(name), int(n), float(expected)) for name, n, expected in facts if expected < MIXED]
+    return sorted(found, key=lambda one: one.expected)
 
 
 class AlikePair(NamedTuple):
@@ -105,7 +107,16 @@ def alike_pairs(results: pd.DataFrame, class_names: Sequence[str], features_nd: 
     usual = typical_gain(unit_nd, cut_known_clusters(unit_nd, cluster_n, labels_n, n_old))
     if not usual:
         return []
-    cost_mm = merge_costs(unit_nd, cluster_n, torch.arange(n_old, n_old + len(new))) / usual
+    return pairs_within(new, merge_costs(unit_nd, cluster_n, torch.arange(n_old, n_old + len(new))) / usual)
+
+
+def pairs_within(new: Sequence[str], cost_mm: Tensor) -> list[AlikePair]:
+    """Return the pairs of new categories whose merge costs little, the closest first.
+
+    Args:
+        new: the categories.
+        cost_mm: cost of each merge, in units of the gain from cutting a typical known category in two.
+    """
     at_2p = torch.triu_indices(len(new), len(new), 1)
     cost_p = cost_mm[at_2p[0], at_2p[1]]
     # A thousand categories have half a million pairs: only those that count are looked at one by one.

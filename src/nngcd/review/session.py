@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-import pandas as pd
 import torch
 
 from nngcd.core.checked_files import damaged_file
@@ -22,21 +21,7 @@ from nngcd.review.edit_log import EditLog
 from nngcd.review.edits import NOT_IN_BATCH, Edit, Op, inverse, make_edit, names_given, replay
 from nngcd.review.image_names import ImageNames
 from nngcd.review.splitting import propose_parts
-from nngcd.review.state import Category, Placed, State, category_id, check_state, live_category
-
-
-def first_state(results: pd.DataFrame, categories: Sequence[str], n_known: int) -> State:
-    """Return the sorting as a run left it.
-
-    Args:
-        results: the run's result table.
-        categories: the ids of all its categories, those without images too.
-        n_known: how many of them are known.
-    """
-    images = zip(results["image_id"], results["category"], strict=True)
-    placed = {str(image): Placed(None if pd.isna(category) else str(category)) for image, category in images}
-    kinds = {id_: Category(id_, "known" if i < n_known else "new") for i, id_ in enumerate(categories)}
-    return State(placed, kinds)
+from nngcd.review.state import category_id, check_state, first_state, live_category
 
 
 def round_of(run: RunFolder) -> int:

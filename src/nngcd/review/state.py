@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+import pandas as pd
 
 from nngcd.core.errors import UserError, did_you_mean
 from nngcd.core.words import quoted
@@ -88,6 +90,23 @@ class State:
     def rejected(self) -> list[str]:
         """The images that belong to no category because a person said so."""
         return [image for image, placed in self.images.items() if placed.is_rejected]
+
+
+def first_state(results: pd.DataFrame, categories: Sequence[str], n_known: int) -> State:
+    """Return the sorting as a run left it.
+
+    Args:
+        results: the run's result table.
+        categories: the ids of all its categories, those without images too.
+        n_known: how many of them are known.
+    """
+    names = results["category"].astype(object).where(results["category"].notna(), None).tolist()
+    # One value for all images of a category: a run can have millions.
+    place_of = {name: Placed(None if name is None else str(name)) for name in {*names}}
+    ids = map(str, results["image_id"].tolist())
+    placed = {image: place_of[name] for image, name in zip(ids, names, strict=True)}
+    kinds = {id_: Category(id_, "known" if i < n_known else "new") for i, id_ in enumerate(categories)}
+    return State(placed, kinds)
 
 
 def check_state(state: State, first: State) -> None:

@@ -160,6 +160,7 @@ def write_summary(  # noqa: PLR0913 (everything a summary speaks of)
         "not_calibrated": None if is_held_back.any() else why_nothing(split, share=settings.hold_back),
         "n_unchecked_categories": n_unchecked(split, is_held_back),
         "seconds": round(seconds, 1),
+        "processor_seconds": {part: round(value, 1) for part, value in fitted.processor_seconds.items()},
         "peak_gb": peak_gb(),
         "finished": now(),
     }

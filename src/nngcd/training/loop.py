@@ -104,7 +104,7 @@ def train(  # noqa: PLR0913 (who learns, from what, how, seen by whom)
     _LOG.info("training epochs %d to %d", first + 1, config.epochs)
     _begin_bar(progress, first, learner, config)
     for epoch in range(first, config.epochs):
-        started = time.perf_counter()
+        started = time.perf_counter(), time.process_time()
         if epoch == learner.resting_epochs > first:
             progress.finish()
             _begin_bar(progress, epoch, learner, config)
@@ -115,7 +115,7 @@ def train(  # noqa: PLR0913 (who learns, from what, how, seen by whom)
             trained["lr"] = group.learning_rate(epoch - stage.start, len(stage), config.learning_rate)
         means = _train_epoch(module, wrapped, source, epoch, config.epochs, fabric)
         if record:
-            record.append_metrics(_metrics_line(epoch, means, optimiser, time.perf_counter() - started))
+            record.append_metrics(_metrics_line(epoch, means, optimiser, started))
             save_checkpoint(record.checkpoint, learner, optimiser, epoch + 1)
         progress.advance(1, f"loss {means['loss']:.3f}")
     learner.finish()
@@ -234,11 +234,12 @@ def _optimiser(groups: list[_ParameterGroup], config: TrainingSettings) -> torch
 
 
 def _metrics_line(
-    epoch: int, means: dict[str, float], optimiser: torch.optim.Optimizer, seconds: float
+    epoch: int, means: dict[str, float], optimiser: torch.optim.Optimizer, started: tuple[float, float]
 ) -> dict[str, Any]:
     return {
         "epoch": epoch,
         **{name: round(value, 6) for name, value in means.items()},
         "learning_rate": optimiser.param_groups[-1]["lr"],
-        "seconds": round(seconds, 3),
+        "seconds": round(time.perf_counter() - started[0], 3),
+        "processor_seconds": round(time.process_time() - started[1], 3),
     }

@@ -23,13 +23,13 @@ from nngcd.review.page import listing, suggesting
 from nngcd.review.page.answering import editing, number, part, reading, say_error, say_status, taking_json
 from nngcd.review.page.desk import Desk
 from nngcd.review.page.editing import Edits, Undo, do, parse
-from nngcd.review.page.index import Ids
 from nngcd.review.page.learn_answers import LearnAnswers
 from nngcd.review.page.listing import JsonValues
 from nngcd.review.page.log_words import log_lines
 from nngcd.review.page.map_answers import MapAnswers
 from nngcd.review.page.pictures import SIZES, PictureStore
 from nngcd.review.page.safety import Door, Guard
+from nngcd.review.page.unit_features import Ids
 
 ASSET_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 SECONDS_BETWEEN_LOOKS = 0.5
@@ -63,7 +63,7 @@ class ReviewPage:
             Route("/api/categories/{id}/images", reading(self.desk, self.images), methods=get),
             Route("/api/categories/{id}/nearest", reading(self.desk, self.nearest), methods=get),
             Route("/api/categories/{id}/parts", reading(self.desk, self.parts), methods=get),
-            Route("/api/suggestions", reading(self.desk, self.suggestions), methods=get),
+            Route("/api/suggestions", self.suggestions, methods=get),
             Route("/api/unsure", reading(self.desk, self.unsure), methods=get),
             Route("/api/similar/{image}", reading(self.desk, self.similar), methods=get),
             Route("/api/images", reading(self.desk, self.chosen_images), methods=get),
@@ -144,13 +144,15 @@ class ReviewPage:
         n = number(request, "n", 0, most=suggesting.MOST_PARTS)
         return {"parts": suggesting.parts(self.desk, request.path_params["id"], n or None)}
 
-    def suggestions(self, request: Request) -> JsonValues:
+    def suggestions(self, request: Request) -> Response:
         """Return the merges or splits that are worth a look."""
         kind = request.query_params.get("kind", "merge")
-        if kind not in ("merge", "split"):
+        if kind == "split":
+            return reading(self.desk, lambda asked: suggesting.splits(self.desk, *part(asked, 10)))(request)
+        if kind != "merge":
             raise UserError(f"kind '{kind}': must be merge or split.")
-        suggest = suggesting.merges if kind == "merge" else suggesting.splits
-        return suggest(self.desk, *part(request, 10))
+        usual = self.desk.usual_gain()  # a moment the first time, so nobody else waits for it
+        return reading(self.desk, lambda asked: suggesting.merges(self.desk, usual, *part(asked, 10)))(request)
 
     def unsure(self, request: Request) -> JsonValues:
         """Return a part of the unsure images, each with its best categories."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,9 @@ from nngcd.core.errors import ResourceError, UserError
 from nngcd.core.locks import HOLDER, hold, holder_of
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config, read_features
+from nngcd.review.page.alike import usual_gain
 from nngcd.review.page.index import Index
+from nngcd.review.page.unit_features import UnitFeatures
 from nngcd.review.session import Review
 
 LOCK_FOLDER = "page"
@@ -49,14 +51,21 @@ class Desk:
         self._user = user
         self.settings = read_config(run)
         self.review = Review(run, user=user)
-        self._features = read_features(run, len(self.review.results))
+        self._usual_gain: float | None = None
+        self._usual_lock = Lock()
+        self._features = UnitFeatures(read_features(run, len(self.review.results)))
         self._look({})
 
     def _look(self, numbers: Mapping[str, int]) -> None:
         results = self.review.results
-        self.index = Index(results, self._features, self.review.state, numbers)
+        self.index = Index(self._features, self.review.state, numbers)
         self.confidence_n: NDArray[np.float64] = results["confidence"].to_numpy(dtype=np.float64)
         self.is_labelled_n: NDArray[np.bool_] = results["label_given"].notna().to_numpy(dtype=bool)
+        # Plain lists: one value of a column of a table takes many times as long.
+        self.file_names: list[str] = results["file_name"].tolist()
+        self.labels_given: list[str | None] = (
+            results["label_given"].astype(object).where(self.is_labelled_n, None).tolist()
+        )
         self.is_unsure_n: NDArray[np.bool_] = (results["status"] == "unsure").to_numpy(dtype=bool)
         self.remembered: dict[str, tuple[int, Any]] = {}
 
@@ -101,15 +110,29 @@ class Desk:
     def is_reviewed(self) -> NDArray[np.bool_]:
         """Return (n,) whether a person has decided about each image, or approved its category."""
         live = self.review.state.live
-        approved = [self.index.numbers[id_] for id_, category in live.items() if category.is_approved]
-        reviewed: NDArray[np.bool_] = self.index.is_decided_n | np.isin(self.index.category_n, approved)
+        is_approved_k = [id_ in live and live[id_].is_approved for id_ in self.index.numbers]
+        # Images in no category have the number -1: the last.
+        reviewed: NDArray[np.bool_] = self.index.is_decided_n | np.array([*is_approved_k, False])[self.index.category_n]
         return reviewed
 
-    def table(self) -> pd.DataFrame:
-        """Return the results with the category each image has now, without those in none."""
-        names = np.array([*self.index.numbers, None], dtype=object)
-        now = self.review.results.assign(category=names[self.index.category_n])
-        return now[now["category"].notna()]
+    def usual_gain(self) -> float:
+        """Return what cutting a typical known category in two gains, as the run left it; 0 where that is not known.
+
+        Called without `lock`, since the first call takes a moment.
+        """
+        with self._usual_lock:
+            if self._usual_gain is None:
+                self._usual_gain = usual_gain(self._features, self.review.first, self.is_labelled_n)
+            return self._usual_gain
+
+    def undecided(self) -> pd.DataFrame:
+        """Return results with present categories: of the images that no person has put where they are."""
+        rows = np.flatnonzero((self.index.category_n >= 0) & ~self.index.is_decided_n)
+        category = pd.Categorical.from_codes(self.index.category_n[rows], categories=pd.Index([*self.index.numbers]))
+        label_given = np.array(self.labels_given, dtype=object)[rows]
+        image_id = np.array(self.index.ids, dtype=object)[rows]
+        columns = {"image_id": image_id, "category": category, "confidence": self.confidence_n[rows]}
+        return pd.DataFrame({**columns, "label_given": label_given})
 
 
 @contextmanager

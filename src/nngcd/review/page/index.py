@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-import pandas as pd
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
+from nngcd.review.page.unit_features import Floats, Ids, UnitFeatures
 from nngcd.review.state import State
 
-Ids = NDArray[np.int64]
-Floats = NDArray[np.float32]
-ROWS_PER_BLOCK = 8192
 NOWHERE = -1
 OWN_ACTIONS = ("move", "reject")
 """Edits of an image itself."""
@@ -24,27 +18,25 @@ class Index:
     """The rows of each category, and the centre of their features.
 
     Args:
-        results: the run's result table.
-        features_nd: the learned feature of each row.
-        state: where the images are now.
+        features: the learned feature of each image.
+        state: where the images are now, in the order of the run.
         numbers: of categories as an earlier index gave them, which windows that are open know.
     """
 
-    def __init__(
-        self, results: pd.DataFrame, features_nd: Tensor, state: State, numbers: Mapping[str, int] | None = None
-    ) -> None:
-        self.ids = [str(image) for image in results["image_id"]]
+    def __init__(self, features: UnitFeatures, state: State, numbers: Mapping[str, int] | None = None) -> None:
+        self.ids = list(state.images)
         self.row_of = {image: row for row, image in enumerate(self.ids)}
-        self.unit_nd = _unit(features_nd)
+        self.features = features
         self.numbers: dict[str, int] = dict(numbers or {})
         for id_ in state.categories:
             self._number(id_)
-        placed = [state.images[image] for image in self.ids]
+        placed = state.images.values()
         self.category_n = np.array([self._number(one.category) for one in placed], dtype=np.int64)
         self.is_decided_n = np.array([one.action in OWN_ACTIONS for one in placed], dtype=bool)
         """(n,) whether a person has moved or rejected this image."""
-        self.sum_kd: Floats = np.zeros((len(self.numbers), self.unit_nd.shape[1]), dtype=np.float32)
+        self.sum_kd: Floats = np.zeros((len(self.numbers), features.n_features), dtype=np.float32)
         self._rows: dict[int, Ids] = {}
+        self._to_centre: dict[int, Floats] = {}
         order = np.argsort(self.category_n, kind="stable")
         found, starts = np.unique(self.category_n[order], return_index=True)
         for number, rows in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
@@ -75,7 +67,7 @@ class Index:
         """Return the centre of a category's features at unit length; zeros where it has no images."""
         number = self.numbers.get(category)
         if number is None or number >= len(self.sum_kd):
-            return np.zeros(self.unit_nd.shape[1], dtype=np.float32)
+            return np.zeros(self.features.n_features, dtype=np.float32)
         centre: Floats = _unit_rows(self.sum_kd[number][None])[0]
         return centre
 
@@ -87,15 +79,17 @@ class Index:
     def to_centre(self, category: str) -> tuple[Ids, Floats]:
         """Return a category's rows and the cosine similarity of each to the centre."""
         rows = self.rows(category)
-        return rows, self.similarity(rows, self.centre(category))
+        number = self.numbers.get(category, NOWHERE)
+        if number not in self._to_centre:
+            self._to_centre[number] = self.features.similarity(rows, self.centre(category))
+        return rows, self._to_centre[number]
 
-    def similarity(self, rows: Ids, to: Floats) -> Floats:
-        """Return the cosine similarity of some rows to a feature of unit length."""
-        parts = [
-            self.unit_nd[rows[start : start + ROWS_PER_BLOCK]].astype(np.float32) @ to
-            for start in range(0, len(rows), ROWS_PER_BLOCK)
-        ]
-        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.float32)
+    def means(self, categories: list[str]) -> Floats:
+        """Return (k, d) the mean feature of some categories, which is shorter the more their images differ."""
+        self._make_room()
+        size_k = np.array([max(1, self.size(id_)) for id_ in categories], dtype=np.float32)
+        means_kd: Floats = self.sum_kd[[self.numbers[id_] for id_ in categories]] / size_k[:, None]
+        return means_kd
 
     def _number(self, category: str | None) -> int:
         return NOWHERE if category is None else self.numbers.setdefault(category, len(self.numbers))
@@ -106,20 +100,9 @@ class Index:
 
     def _set_rows(self, number: int, rows: Ids) -> None:
         self._rows[number] = rows
+        self._to_centre.pop(number, None)
         if number != NOWHERE:
-            total = np.zeros(self.sum_kd.shape[1], dtype=np.float32)
-            for start in range(0, len(rows), ROWS_PER_BLOCK):
-                total += self.unit_nd[rows[start : start + ROWS_PER_BLOCK]].astype(np.float32).sum(axis=0)
-            self.sum_kd[number] = total
-
-
-def _unit(features_nd: Tensor) -> NDArray[np.float16]:
-    """Return the features at unit length; half precision, because a million of them must fit into memory."""
-    unit_nd = np.empty(features_nd.shape, dtype=np.float16)
-    for start in range(0, len(features_nd), ROWS_PER_BLOCK):
-        block_bd = features_nd[start : start + ROWS_PER_BLOCK].float()
-        unit_nd[start : start + ROWS_PER_BLOCK] = torch.nn.functional.normalize(block_bd, dim=-1).numpy()
-    return unit_nd
+            self.sum_kd[number] = self.features.sum_of(rows)
 
 
 def _unit_rows(vectors_kd: Floats) -> Floats:

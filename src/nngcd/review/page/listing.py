@@ -9,7 +9,7 @@ import numpy as np
 
 from nngcd.core.errors import UserError
 from nngcd.review.page.desk import Desk
-from nngcd.review.page.index import Floats, Ids
+from nngcd.review.page.unit_features import Floats, Ids
 from nngcd.review.state import Category, live_category
 
 N_TYPICAL = 9
@@ -118,16 +118,15 @@ def images_of(desk: Desk, id_: str, order: str) -> Ids:
 
 def image_facts(desk: Desk, row: int) -> JsonValues:
     """Return what is said of one image."""
-    results, confidence = desk.review.results, desk.confidence_n[row]
-    given = results["label_given"].iat[row]
+    confidence = desk.confidence_n[row]
     category = desk.review.state.images[desk.index.ids[row]].category
     return {
         "id": desk.index.ids[row],
-        "file_name": str(results["file_name"].iat[row]),
+        "file_name": desk.file_names[row],
         "confidence": None if np.isnan(confidence) else round(float(confidence), 4),
         "is_unsure": bool(desk.is_unsure_n[row]),
         "is_decided": bool(desk.index.is_decided_n[row]),
-        "label_given": given if isinstance(given, str) else None,
+        "label_given": desk.labels_given[row],
         "category": category,
         "name": None if category is None else desk.review.state.categories[category].name,
     }
@@ -160,7 +159,7 @@ def choices(desk: Desk, row: int) -> list[JsonValues]:
     best = [id_ for id_ in dict.fromkeys(named) if id_ in filled][:N_CHOICES]
     if len(best) < N_CHOICES:
         others = [id_ for id_ in filled if id_ not in best]
-        feature = desk.index.unit_nd[row].astype(np.float32)
+        (feature,) = desk.index.features.of(np.array([row]))
         best += [facts["id"] for facts in _most_similar(desk, feature, others, N_CHOICES - len(best))]
     return [one_category(desk, id_, 4) for id_ in best]
 
@@ -169,10 +168,13 @@ def similar_rows(desk: Desk, image: str, n: int) -> Ids:
     """Return the rows of the images most similar to one, which comes first itself."""
     if image not in desk.index.row_of:
         raise UserError(f"no image '{image}' in this run.")
-    feature = desk.index.unit_nd[desk.index.row_of[image]].astype(np.float32)
-    similarity_n = desk.index.similarity(np.arange(len(desk.index.ids)), feature)
-    similarity_n[desk.index.row_of[image]] = np.inf
-    return np.argsort(-similarity_n, kind="stable")[:n]
+    row = desk.index.row_of[image]
+    (feature,) = desk.index.features.of(np.array([row]))
+    similarity_n = desk.index.features.similarity_of_all(feature)
+    similarity_n[row] = np.inf
+    n = min(n, len(similarity_n))
+    best = np.argpartition(-similarity_n, n - 1)[:n]
+    return best[np.lexsort((best, -similarity_n[best]))]
 
 
 def _filled(desk: Desk) -> dict[str, Category]:

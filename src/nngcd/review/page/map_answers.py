@@ -24,7 +24,7 @@ class MapAnswers:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        self.places = PlaceStore(desk.run, desk.index.unit_nd, may_write=not desk.why_read_only)
+        self.places = PlaceStore(desk.run, desk.index.features, may_write=not desk.why_read_only)
 
     def points(self, request: Request) -> Response:
         """Return every image as a point (see `points.encoded`)."""

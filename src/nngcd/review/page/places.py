@@ -11,19 +11,18 @@ from numpy.typing import NDArray
 
 from nngcd.clustering.kmeans import KMeans
 from nngcd.core.checked_files import read_tensors
-from nngcd.core.digests import digest_of
 from nngcd.core.errors import ResourceError, UserError
 from nngcd.core.files import write_tensors
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.seeds import numpy_generator
 from nngcd.results.map import FEWEST_IMAGES, beside_nearest, embed, unit, within_unit_square
+from nngcd.review.page.unit_features import UnitFeatures
 
 Places = NDArray[np.float32]
 N_LANDMARKS = 300
-MOST_CLUSTERED = 20_000
+MOST_CLUSTERED = 10_000
 """Images from which the landmarks are made; of more images, a seeded sample."""
 N_STEPS = 250
-ROWS_PER_BLOCK = 8192
 SPREAD = 0.3
 """Size of the cloud around a landmark, in distances between neighbouring landmarks."""
 PLACES = "places_n2"
@@ -34,13 +33,13 @@ class PlaceStore:
 
     Args:
         run: the run.
-        unit_nd: the learned features at unit length.
+        features: the learned feature of each image.
         may_write: whether the places may be kept in the run folder.
     """
 
-    def __init__(self, run: RunFolder, unit_nd: NDArray[np.float16], *, may_write: bool) -> None:
+    def __init__(self, run: RunFolder, features: UnitFeatures, *, may_write: bool) -> None:
         self._path = run.edits.parent / "map.safetensors"
-        self._unit_nd, self._may_write = unit_nd, may_write
+        self._features, self._may_write = features, may_write
         self._lock, self._found = Lock(), False
         self._places_n2: Places = np.zeros((0, 2), dtype=np.float32)
 
@@ -52,59 +51,58 @@ class PlaceStore:
             return self._places_n2
 
     def _read_or_make(self) -> Places:
-        made_of = digest_of(self._unit_nd.tobytes())
+        made_of = self._features.digest
         with suppress(UserError):  # a damaged file is made anew
             if self._path.is_file():
                 tensors, facts = read_tensors(self._path)
-                if facts.get("made_of") == made_of and tensors[PLACES].shape == (len(self._unit_nd), 2):
+                if facts.get("made_of") == made_of and tensors[PLACES].shape == (len(self._features), 2):
                     return np.asarray(tensors[PLACES].float().numpy(), dtype=np.float32)
-        places_n2 = places(self._unit_nd)
+        places_n2 = places(self._features)
         if self._may_write:
             with suppress(ResourceError):  # it only saves time
                 write_tensors(self._path, {PLACES: torch.from_numpy(places_n2)}, {"made_of": made_of})
         return places_n2
 
 
-def places(unit_nd: NDArray[np.float16]) -> Places:
+def places(features: UnitFeatures) -> Places:
     """Return a place for each image: t-SNE lays out a few landmarks, and each image stands in a cloud beside its own.
 
     Args:
-        unit_nd: the features at unit length.
+        features: the feature of each image.
     """
-    n_images = len(unit_nd)
+    n_images = len(features)
     if n_images < FEWEST_IMAGES:
         return np.stack([np.linspace(0, 1, n_images), np.full(n_images, 0.5)], axis=1).astype(np.float32)
-    landmark_kd = _landmarks(unit_nd)
+    landmark_kd = _landmarks(features)
     layout_k2 = embed(landmark_kd, n_steps=N_STEPS) if len(landmark_kd) >= FEWEST_IMAGES else _two_axes(landmark_kd)
-    axes_d2 = _principal_axes(unit_nd, landmark_kd)
+    axes_d2 = _principal_axes(features, landmark_kd)
     spread = SPREAD * _distance_between_neighbours(layout_k2)
     places_n2 = np.empty((n_images, 2))
-    for start in range(0, n_images, ROWS_PER_BLOCK):
-        block_bd = unit_nd[start : start + ROWS_PER_BLOCK].astype(np.float32)
+    for rows, block_bd in features.blocks():
         own_b = (block_bd @ landmark_kd.T).argmax(axis=1)
         middle_b2 = (layout_k2[own_b] + beside_nearest(block_bd, landmark_kd, layout_k2)) / 2
-        places_n2[start : start + len(block_bd)] = middle_b2 + spread * ((block_bd - landmark_kd[own_b]) @ axes_d2)
+        places_n2[rows] = middle_b2 + spread * ((block_bd - landmark_kd[own_b]) @ axes_d2)
     return within_unit_square(places_n2).astype(np.float32)
 
 
-def _landmarks(unit_nd: NDArray[np.float16]) -> NDArray[np.float32]:
+def _landmarks(features: UnitFeatures) -> NDArray[np.float32]:
     """Return the centres of small groups of images at unit length."""
-    rows = np.arange(len(unit_nd))
+    rows = np.arange(len(features))
     if len(rows) > MOST_CLUSTERED:
         rows = np.sort(numpy_generator(0, "landmarks").choice(rows, MOST_CLUSTERED, replace=False))
-    some_md = np.unique(unit_nd[rows].astype(np.float32), axis=0)
+    some_md = np.unique(features.of(rows), axis=0)
     n = min(N_LANDMARKS, max(1, len(some_md) // 3))
     if n < FEWEST_IMAGES:
         return some_md
-    groups = KMeans(n, n_init=1, max_iter=10, random_state=0).fit(torch.from_numpy(some_md))
+    # Plain k-means++: the greedy kind takes longer than all the rest, and a map gains nothing by it.
+    groups = KMeans(n, init="k-means++", n_init=1, max_iter=10, random_state=0).fit(torch.from_numpy(some_md))
     landmark_kd: NDArray[np.float32] = unit(groups.cluster_centers_.cpu().numpy().astype(np.float32))
     return landmark_kd
 
 
-def _principal_axes(unit_nd: NDArray[np.float16], landmark_kd: NDArray[np.float32]) -> NDArray[np.float32]:
+def _principal_axes(features: UnitFeatures, landmark_kd: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return (d, 2) the two directions in which images differ most from their landmark, scaled to about 1."""
-    rows = numpy_generator(0, "axes").permutation(len(unit_nd))[:MOST_CLUSTERED]
-    some_md = unit_nd[rows].astype(np.float32)
+    some_md = features.of(numpy_generator(0, "axes").permutation(len(features))[:MOST_CLUSTERED])
     rest_md = some_md - landmark_kd[(some_md @ landmark_kd.T).argmax(axis=1)]
     value_d, axes_dd = np.linalg.eigh(rest_md.T @ rest_md / len(rest_md))
     n_axes = min(2, axes_dd.shape[1])

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from nngcd.core.errors import UserError
 from nngcd.review.page.desk import Desk
-from nngcd.review.page.index import Ids
 from nngcd.review.page.places import Places
+from nngcd.review.page.unit_features import Ids
 
 STATUSES = ("none", "known", "new", "unsure")
 ALIGNMENT = 4

@@ -7,18 +7,27 @@ from typing import Any
 import numpy as np
 import torch
 
-from nngcd.results.suspicions import alike_pairs, hidden_groups, mixed_categories
+from nngcd.results.suspicions import hidden_groups, mixed_categories
+from nngcd.review.page.alike import alike_categories
 from nngcd.review.page.desk import Desk
 from nngcd.review.page.listing import image_facts, one_category
+from nngcd.review.splitting import propose_parts
 from nngcd.review.state import Category, live_category
 
 N_PICTURES = 12
 MOST_PARTS = 4
 
 
-def merges(desk: Desk, offset: int, n: int) -> dict[str, Any]:
-    """Return some of the pairs that may be one category, most alike first; those told apart are left out."""
-    pairs = _remembered(desk, "merges", _pairs)
+def merges(desk: Desk, usual: float, offset: int, n: int) -> dict[str, Any]:
+    """Return some of the pairs that may be one category, most alike first; those told apart are left out.
+
+    Args:
+        desk: the run.
+        usual: what `Desk.usual_gain` returned before the lock was taken.
+        offset: how many pairs to leave out.
+        n: how many to return.
+    """
+    pairs = _remembered(desk, "merges", lambda desk: _pairs(desk, usual))
     items = [
         {
             "first": one_category(desk, first, N_PICTURES),
@@ -46,9 +55,14 @@ def parts(desk: Desk, id_: str, n_parts: int | None) -> list[list[dict[str, Any]
         n_parts: how many; None for the doubtful images of a known category against the rest, or two parts.
     """
     live_category(desk.review.state, id_)
-    found = desk.review.propose_hidden(id_) if n_parts is None else []
-    found = found if found and all(found) else desk.review.propose_split(id_, n_parts or 2)
-    return [[image_facts(desk, desk.index.row_of[image]) for image in part] for part in found]
+    hidden = desk.review.propose_hidden(id_) if n_parts is None else []
+    if hidden and all(hidden):
+        found = [[desk.index.row_of[image] for image in part] for part in hidden]
+    else:
+        rows = desk.index.rows(id_)
+        unit_md = torch.from_numpy(desk.index.features.of(rows))
+        found = [rows[part].tolist() for part in propose_parts(unit_md, n_parts or 2)]
+    return [[image_facts(desk, row) for row in part] for part in found]
 
 
 def _remembered(desk: Desk, name: str, compute: Any) -> Any:  # noqa: ANN401 (what `compute` returns)
@@ -69,11 +83,10 @@ def _known(desk: Desk) -> list[str]:
     return [id_ for id_, category in desk.review.state.live.items() if category.kind == "known"]
 
 
-def _pairs(desk: Desk) -> list[tuple[str, str]]:
+def _pairs(desk: Desk, usual: float) -> list[tuple[str, str]]:
     """Return the pairs hardly further apart than halves of a known category, then those nearest to each other."""
-    live, table = desk.review.state.live, desk.table()
-    features_nd = torch.from_numpy(desk.index.unit_nd[table.index.to_numpy()]).float()
-    alike = [(pair.first, pair.second) for pair in alike_pairs(table, _known(desk), features_nd)]
+    live = desk.review.state.live
+    alike = [(pair.first, pair.second) for pair in alike_categories(desk.index, live, usual)]
     found = dict.fromkeys([*alike, *_mutual_nearest(desk)])
     return [(a, b) for a, b in found if b not in live[a].apart_from]
 
@@ -95,8 +108,7 @@ def _mutual_nearest(desk: Desk) -> list[tuple[str, str]]:
 
 
 def _mixed(desk: Desk) -> list[tuple[str, str]]:
-    open_, table = _open(desk), desk.table()
-    table = table[~desk.index.is_decided_n[table.index.to_numpy()]]
+    open_, table = _open(desk), desk.undecided()
     known = _known(desk)
     found = {group.category: "may hide another category" for group in hidden_groups(table, known)}
     found |= {mixed.category: "may mix several categories" for mixed in mixed_categories(table, known)}

@@ -1,0 +1,53 @@
+"""Which new categories may be one: measured by the centres of the categories as they are now, without training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from nngcd.clustering.hidden_parts import cut_known_clusters
+from nngcd.clustering.split_and_merge import typical_gain, ward_costs
+from nngcd.core.seeds import numpy_generator
+from nngcd.results.suspicions import LEAST_IMAGES, AlikePair, pairs_within
+from nngcd.review.page.index import Index
+from nngcd.review.page.unit_features import UnitFeatures
+from nngcd.review.state import Category, State
+
+MOST_CUT = 100
+"""Known categories that are cut to learn what is typical; of more, a seeded sample."""
+
+
+def usual_gain(features: UnitFeatures, first: State, is_labelled_n: NDArray[np.bool_]) -> float:
+    """Return what cutting a typical known category in two gains; 0 where too few can be cut.
+
+    Args:
+        features: of each image.
+        first: the sorting as the run left it.
+        is_labelled_n: which images were given with a label.
+    """
+    known = [id_ for id_, category in first.categories.items() if category.kind == "known"]
+    some = numpy_generator(0, "usual gain").permutation(len(known))[:MOST_CUT].tolist()
+    number_of = {known[at]: number for number, at in enumerate(some)}
+    cluster_n = np.array([number_of.get(one.category or "", -1) for one in first.images.values()], dtype=np.int64)
+    rows = np.flatnonzero(cluster_n >= 0)
+    cluster_m, unit_md = torch.from_numpy(cluster_n[rows]), torch.from_numpy(features.of(rows))
+    labels_m = torch.where(torch.from_numpy(is_labelled_n[rows]), cluster_m, -1)
+    return typical_gain(unit_md, cut_known_clusters(unit_md, cluster_m, labels_m, len(some)))
+
+
+def alike_categories(index: Index, live: Mapping[str, Category], usual: float) -> list[AlikePair]:
+    """Return the pairs of new categories that lie close together now, closest first (see `suspicions.alike_pairs`).
+
+    Args:
+        index: where the images are.
+        live: the categories.
+        usual: what `usual_gain` returned.
+    """
+    new = sorted(id_ for id_, one in live.items() if one.kind == "new" and index.size(id_) >= LEAST_IMAGES)
+    if not usual or not new:
+        return []
+    size_m = torch.tensor([index.size(id_) for id_ in new], dtype=torch.float32)
+    return pairs_within(new, ward_costs(torch.from_numpy(index.means(new)), size_m) / usual)
