@@ -1,4 +1,4 @@
-"""`nngcd bench`: methods on a benchmark, several seeds, beside the published numbers."""
+"""`nngcd bench`: methods on a benchmark with several seeds, next to the published numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def bench(  # noqa: PLR0913 (one parameter per flag)
     workers: shared_options.Workers = None,
     assignments: shared_options.Assignments = None,
     smoke: shared_options.Smoke = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for everything. (default: runs/bench-DATASET)")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for runs and table. (default: runs/bench-DATASET)")] = None,
     cache: shared_options.Cache = None,
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,

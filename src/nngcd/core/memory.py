@@ -19,7 +19,7 @@ LARGEST_KEPT, MOST_KEPT = 2**27, 2**29
 def keep_freed_memory() -> None:
     """Let glibc keep what is freed for what is asked for next; elsewhere, or where the user has tuned it, do nothing.
 
-    By itself it maps blocks above 32 MB anew each time and hands back the end of its heap, and the system clears every
+    By default it maps blocks above 32 MB again each time and returns the end of its heap, and the system clears every
     page again: a quarter of the processor time of a network's pass (benchmarks/allocation.py). Numbers stay the same.
     """
     is_tuned = any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ)
@@ -32,7 +32,7 @@ def keep_freed_memory() -> None:
 
 
 def forget_peak() -> None:
-    """Begin anew, so that a run is not charged with what an earlier one in the same process needed.
+    """Start counting again, so a run is not charged with what an earlier one in the same process needed.
 
     Only Linux can forget the peak of its own memory; elsewhere it stays that of the whole process.
     """

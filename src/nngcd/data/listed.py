@@ -31,7 +31,7 @@ from nngcd.data.split import Problem, Split, image_table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """Images and the labels beside them, as they lie there: nothing is opened, and nothing decided.
+    """Images and their labels, as a folder or table lists them: nothing is opened or decided yet.
 
     Args:
         name: the name of the data, for titles and run folders.

@@ -46,7 +46,7 @@ def open_dataset(
     Args:
         data: a folder, a table (.csv, .tsv, .parquet), an .npz file, or a name: `digits`, or a benchmark that was
             added with `nngcd data add`. What exists as a path is read as a path, whatever its name.
-        dataset: the name of the dataset that lies at `data`, for example `cub`; found from the path by default.
+        dataset: the name of the dataset that is at `data`, for example `cub`; found from the path by default.
         reading: how the data are read.
         on_progress: called with the number of files read and their total, by datasets that read files.
         shrinker: keeps what a network will need of large images; for the user's own.
@@ -153,7 +153,7 @@ def _accepted(load: Callable[..., object], **options: object) -> dict[str, objec
 
 
 def locate(data: str, dataset: str | None, reading: ReadingSettings | None) -> tuple[str, Root, ReadingSettings]:
-    """Return which dataset this is, where it lies (None when it lies nowhere or was not added), and how it is read."""
+    """Return the name of the dataset, its place (None when it has none or was not added), and how it is read."""
     if not data:
         raise ConfigError(
             "DATA", data, "is empty; give a folder, a table, an .npz file or a dataset (`.`: this folder)"

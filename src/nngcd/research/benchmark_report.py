@@ -1,4 +1,4 @@
-"""The table of a benchmark: our numbers beside the published ones, and the protocol all of them belong to."""
+"""The table of a benchmark: our numbers next to the published ones, and the protocol of all of them."""
 
 from __future__ import annotations
 
