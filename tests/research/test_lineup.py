@@ -50,7 +50,7 @@ def test_a_run_that_says_nothing_or_takes_hours_does_not_fit(monkeypatch):
     assert "it needs a ViT" in why_unfit(resolve({"method": "promptcal", "effort": "quick"}), split)
     monkeypatch.setattr(rows, "fit_seconds", lambda split, settings: 7200.0)
     assert why_unfit(resolve({"method": "sptnet", "effort": "quick"}), split).startswith(
-        "a run would take about 2 hours"
+        "a run would take about 2 h here"
     )
     assert why_unfit(resolve({"method": "simgcd", "effort": "quick"}), split) is None
     monkeypatch.setattr(rows, "fit_seconds", lambda split, settings: 60.0)
