@@ -23,8 +23,8 @@ Root = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder with t
 Method = Annotated[
     str | None,
     typer.Option(
-        help="nngcd, simgcd, mugcd, gcd, xcon, dccl, pim, cipr, promptcal, infosieve, sptnet or kmeans. "
-        "(default: nngcd)"
+        help="nngcd, simgcd, debgcd, legogcd, protogcd, mugcd, sptnet, gcd, xcon, dccl, selex, infosieve, cms, cipr, "
+        "promptcal, pim or kmeans. (default: nngcd)"
     ),
 ]
 Preset = Annotated[str | None, typer.Option(help="default, paper or official.")]
