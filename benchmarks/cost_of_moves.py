@@ -80,7 +80,7 @@ def share_of_training(arguments: Any) -> float:  # noqa: ANN401 (argparse's)
     job, search, plain, training = prepare(split, resolve(asked)), Clock(), Clock(), Clock()
     with (
         patch.object(SplittingMethod, "split_and_merge", search.wrap(SplittingMethod.split_and_merge)),
-        patch.object(Views, "plain_features", plain.wrap(Views.plain_features)),
+        patch.object(Views, "with_plain_features", plain.wrap(Views.with_plain_features)),
         patch.object(pipeline, "train", training.wrap(pipeline.train)),
     ):
         pipeline.fit_job(job, run=None, cache=arguments.cache, progress=Progress())

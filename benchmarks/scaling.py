@@ -37,10 +37,10 @@ from nngcd.metrics.cooccurrence import cooccurrence_statistics
 from nngcd.results.calibrating import calibrate
 from nngcd.results.result_tables import Fitted, name_clusters
 from nngcd.runs import writing as run_files
+from nngcd.runs.views import whitened_views
 from nngcd.settings import resolve
 from nngcd.training.bank import MemoryBank
 from nngcd.training.model import Blueprint, Model
-from nngcd.training.whitened_views import whitened_views
 
 SIZES, SHORT_SIZES = (10_000, 100_000, 1_000_000), (1_000, 10_000, 100_000)
 N_FEATURES, N_CLUSTERS, N_OLD, N_MOVES = 384, 200, 100, 5

@@ -16,7 +16,7 @@ from nngcd.core.errors import UserError
 PACKAGE = Path(nngcd.__file__).parent
 LAYERS = (
     "core metrics data datasets views backbones losses clustering counting methods training results settings review "
-    "checking runs report export pipeline api research cli"
+    "checking runs report export finished_run pipeline api research cli"
 ).split()
 MAY_NAME_TRUTH = {"data", "datasets", "results", "runs", "pipeline", "report", "research"}
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nngcd.api.estimator import CategoryDiscovery
-    from nngcd.api.finished import Run, resume, run
     from nngcd.checking.image_table import ImageTable
+    from nngcd.finished_run import Run
+    from nngcd.pipeline import resume, run
 
 # Before torch is imported: OpenMP threads that wait for each other by spinning stall as soon as anything else wants a
 # core, be it our own image readers. A short spin is as fast alone and bears company (benchmarks/waiting.py).
@@ -18,9 +19,10 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 __version__ = "0.1.0"
 __all__ = ["CategoryDiscovery", "ImageTable", "Run", "__version__", "resume", "run"]
 
-_PLACES = {"CategoryDiscovery": "api.estimator", "ImageTable": "checking.image_table"} | dict.fromkeys(
-    ("Run", "resume", "run"), "api.finished"
-)
+_PLACES = {
+    "CategoryDiscovery": "api.estimator", "ImageTable": "checking.image_table", "Run": "finished_run",
+    "resume": "pipeline", "run": "pipeline",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import shlex
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,11 @@ from nngcd.core.memory import forget_peak
 from nngcd.core.progress import Counted, Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config
-from nngcd.core.seeds import torch_generator
 from nngcd.core.user_cache import default_cache
 from nngcd.data.findings import notes_of
 from nngcd.data.split import Split, Truth
 from nngcd.datasets.opening import open_dataset
+from nngcd.finished_run import Run
 from nngcd.methods.contract import Overview
 from nngcd.report import read_findings, write_report
 from nngcd.results.calibrating import PlainClusters, calibrate
@@ -39,10 +38,10 @@ from nngcd.runs.run_settings import settings_of
 from nngcd.runs.views import Views
 from nngcd.settings import Settings, resolve
 from nngcd.training.checkpoint import epochs_done
-from nngcd.training.eagc import Guide, learn_reference
+from nngcd.training.eagc import make_guide
 from nngcd.training.learner import Learner
 from nngcd.training.loop import train
-from nngcd.training.model import Model, device_of
+from nngcd.training.model import Model
 
 _LOG = logging.getLogger(__name__)
 Opened = tuple[Split, Truth | None]
@@ -58,25 +57,90 @@ def run(  # noqa: PLR0913 (everything but the data has a default)
     report: bool = True,
     cache: str | Path | None = None,
     progress: Progress | None = None,
-) -> RunFolder:
-    """Sort the images of `data` and return the folder with everything that was found (see `nngcd.run`)."""
+) -> Run:
+    """Sort images into known and new categories, and write everything into one run folder.
+
+    Args:
+        data: a folder, a table, an .npz file or the name of a data set, as for `nngcd fit`.
+        settings: settings that differ from the recipe, nested as in config.yaml, for example
+            `{"method": "simgcd", "k": 12}`.
+        from_review: a finished run to start from, using its reviewed labels; instead of `data`.
+        out: the run folder to create, by default `runs/NAME-DATE`; if it exists, `-2` is added.
+        report: whether to write report.html, if the data are images.
+        cache: folder that keeps the views of images for later runs; your own cache by default.
+        progress: receives the stages of the work.
+
+    Raises:
+        UserError: the data or the settings cannot be used, or the machine lacks something.
+
+    Example:
+        >>> import nngcd
+        >>> trees = nngcd.run("my_images/", {"k": 12}, out="runs/trees")  # doctest: +SKIP
+        >>> trees.results  # doctest: +SKIP
+    """
     progress = progress or Progress()
     if not isinstance(settings, Settings):
         asked = {**as_values(settings), **({} if data is None else {"data": str(data)})}
         asked = values_from_review(Path(from_review), asked, progress) if from_review else asked
         settings = settings_of(asked, tell=progress.tell)
-    folder = carry_out(settings, out=_path(out), cache=_path(cache), progress=progress)
-    return with_report(folder, progress) if report else folder
+    done = carry_out(settings, out=_path(out), cache=_path(cache), progress=progress)
+    return _finished(done, progress, report=report)
+
+
+def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Progress) -> Fitted:
+    """Tell the story: views through the trunk, K, training of tail and method, features, assignment, names."""
+    settings, given, started = job.settings, job.given, time.process_time()
+    views = Views.of(job, cache=cache, progress=progress)
+    viewed = time.process_time()
+    k, estimate = number_of_categories(job, views, run=run, progress=progress)
+    views = views.with_plain_features(progress)
+    if settings.whitened_features:
+        views = views.whitened(progress)
+    model = Model.assemble(
+        job.blueprint_of(k, views.backbone), views.backbone, seed=settings.seed, k_range=moves_range(estimate)
+    )
+    _LOG.info("K = %d, method %s, backbone %s, device %s", k, settings.method, views.backbone.name, model.device)
+    if job.start:
+        job.start.load_method(model.method)
+    clusters = PlainClusters.of(views.centre_features(), k, seed=settings.seed)
+    if model.method.trains:
+        _train(model, views, job=job, run=run, progress=progress)
+    last = views.overview(settings.training.epochs, progress)
+    model, scores_nk = _settled(model, last)
+    cluster_n, n_clusters = scores_nk.argmax(-1), scores_nk.shape[1]
+    categories = name_clusters(cluster_n.numpy(), given, n_clusters, prefix=new_prefix(settings.reading.round))
+    confidence = calibrate(
+        scores_nk, last.features_nd, given.labels, job.is_held_back, n_old=given.n_old, unsure=job.unsure,
+        steadiness=clusters.steadiness(cluster_n, max(k, n_clusters))[:n_clusters], seed=settings.seed,
+    )  # fmt: skip
+    processor = {"views": viewed - started, "fit": time.process_time() - viewed}
+    return Fitted(model, categories, last.features_nd.cpu(), scores_nk, estimate, confidence, processor)
 
 
 def resume(
-    folder: str | Path, *, report: bool = True, cache: str | Path | None = None, progress: Progress | None = None
-) -> RunFolder:
-    """Finish an interrupted run. The result is the same as without the interruption."""
-    begun, progress = RunFolder.open(Path(folder)), progress or Progress()
+    path: str | Path, *, report: bool = True, cache: str | Path | None = None, progress: Progress | None = None
+) -> Run:
+    """Finish an interrupted run. The result is the same as without the interruption.
+
+    Raises:
+        UserError: there is no such run, or its data have changed since it began.
+    """
+    begun, progress = RunFolder.open(Path(path)), progress or Progress()
     settings = resolve(read_config(begun))
     done = carry_out(settings, begun=begun, cache=_path(cache), progress=progress)
-    return with_report(done, progress) if report else done
+    return _finished(done, progress, report=report)
+
+
+def fit(
+    split: Split,
+    settings: Settings,
+    *,
+    run: RunFolder | None = None,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+) -> Fitted:
+    """Put every image of the split into a category. Training sees no `Truth`."""
+    return fit_job(prepare(split, settings), run=run, cache=cache, progress=progress or Progress())
 
 
 def carry_out(  # noqa: PLR0913 (a run of its own, one that goes on, or one of many)
@@ -107,31 +171,17 @@ def carry_out(  # noqa: PLR0913 (a run of its own, one that goes on, or one of m
     choose_device(settings.device)
     check_start(settings)
     if out:  # before the images are read, which may take long
-        check_outside(out, settings.data)
+        check_outside(out, settings.data_path)
     split, truth = opened or open_data(settings, progress)
     job = prepare(split, settings)
     for note in notes_of(split):
         warn(str(note))
-    folder = begun or new_run_folder(out, split, settings.data, may_rename=opened is None)
+    folder = begun or new_run_folder(out, split, settings.data_path, may_rename=opened is None)
     with at_work(folder, go_on or resume_command(folder, cache)):
         for line in begun_words(job, folder.path, out):
             progress.tell(line)
         discover(job, truth, folder, cache=cache or default_cache(folder.path.parent), progress=progress)
     return folder
-
-
-def with_report(run: RunFolder, progress: Progress) -> RunFolder:
-    """Write the report of a run on images, once. If that fails or is interrupted, the run stays complete."""
-    if not processes.is_first() or run.report.is_file() or run.read_summary()["backbone"] == "features":
-        return run
-    again = f"The run is complete. To write the report: nngcd report {shlex.quote(str(run.path))}"
-    try:
-        write_report(read_findings(run), run.report, progress=progress)
-    except UserError as error:
-        warn(f"the report could not be written: {error} {again}")
-    except KeyboardInterrupt:
-        raise Interrupted(f"Stopped before the report was written. {again}") from None
-    return run
 
 
 def open_data(settings: Settings, progress: Progress) -> Opened:
@@ -170,92 +220,41 @@ def discover(job: Job, truth: Truth | None, run: RunFolder, *, cache: Path | Non
     _LOG.info("complete after %.1f s", time.perf_counter() - started)
 
 
-def fit(
-    split: Split,
-    settings: Settings,
-    *,
-    run: RunFolder | None = None,
-    cache: Path | None = None,
-    progress: Progress | None = None,
-) -> Fitted:
-    """Put every image of the split into a category. Training sees no `Truth`."""
-    return fit_job(prepare(split, settings), run=run, cache=cache, progress=progress or Progress())
+def _finished(folder: RunFolder, progress: Progress, *, report: bool) -> Run:
+    """Return the run, with its report if asked for. If writing that fails or is interrupted, the run stays complete."""
+    if not report or not processes.is_first() or folder.report.is_file():
+        return Run(folder)
+    if folder.read_summary()["backbone"] == "features":  # there are no images to show
+        return Run(folder)
+    again = f"The run is complete. To write the report: nngcd report {shlex.quote(str(folder.path))}"
+    try:
+        write_report(read_findings(folder), folder.report, progress=progress)
+    except UserError as error:
+        warn(f"the report could not be written: {error} {again}")
+    except KeyboardInterrupt:
+        raise Interrupted(f"Stopped before the report was written. {again}") from None
+    return Run(folder)
 
 
-def fit_job(job: Job, *, run: RunFolder | None, cache: Path | None, progress: Progress) -> Fitted:
-    """Tell the story: views through the trunk, K, training of tail and method, features, assignment, names."""
-    settings, started = job.settings, time.process_time()
-    views = Views.of(job, cache=cache, progress=progress)
-    viewed = time.process_time()
-    k, estimate = number_of_categories(job, views, run=run, progress=progress)
-    plain_nd = views.plain_features(progress)
-    if settings.whitened_features:
-        views = views.whitened(progress)
-    blueprint, backbone = job.blueprint_of(k, views.backbone), views.backbone
-    _LOG.info("K = %d, method %s, backbone %s, device %s", k, settings.method, backbone.name, device_of(backbone))
-    model = Model.assemble(blueprint, backbone, seed=settings.seed, k_range=moves_range(estimate))
-    if job.start:
-        job.start.load_method(model.method)
-    clusters = PlainClusters.of(views.centre_features(), k, seed=settings.seed)
-    if model.method.trains:
-        _train(model, views, plain_nd, job=job, run=run, progress=progress)
-    last = views.overview(settings.training.epochs, plain_nd, progress)
-    model, scores_nk = _settled(model, last)
-    cluster_n, n_clusters = scores_nk.argmax(-1), scores_nk.shape[1]
-    categories = name_clusters(cluster_n.numpy(), job.given, n_clusters, prefix=new_prefix(settings.reading.round))
-    confidence = calibrate(
-        scores_nk, last.features_nd, job.given.labels, job.is_held_back, n_old=job.split.n_old, unsure=job.unsure,
-        steadiness=clusters.steadiness(cluster_n, max(k, n_clusters))[:n_clusters], seed=settings.seed,
-    )  # fmt: skip
-    processor = {"views": viewed - started, "fit": time.process_time() - viewed}
-    return Fitted(model, categories, last.features_nd.cpu(), scores_nk, estimate, confidence, processor)
-
-
-def _train(
-    model: Model, views: Views, plain_nd: Tensor | None, *, job: Job, run: RunFolder | None, progress: Progress
-) -> None:
+def _train(model: Model, views: Views, *, job: Job, run: RunFolder | None, progress: Progress) -> None:
     """Train the model; an interrupted run continues after its last whole epoch."""
-    training = job.settings.training
+    settings, training = job.settings, job.settings.training
     rate = model.backbone.tail_learning_rate if training.tail_learning_rate is None else training.tail_learning_rate
     # Features that the user brings have no block that could rest.
     resting = training.resting_epochs if model.blueprint.n_features is None else 0
     n_done = epochs_done(run.checkpoint, training.epochs) if run else 0
     if resting > n_done:
         views = views.with_resting_block(progress)
-
-    def overview(epoch: int) -> Overview:
-        # An overview is part of its epoch; its own progress would replace the bar of training.
-        return views.overview(epoch, plain_nd, Progress())
-
-    guide = _guide(model, views, overview, job=job, rate=rate, is_resumed=n_done > 0, progress=progress)
+    # A resumed run has the state of the guide in its checkpoint.
+    guide = make_guide(
+        settings.eagc, model, training, tail_learning_rate=rate, seed=settings.seed, is_learnt=n_done > 0,
+        source_of=views.batches, overview=views.overview, fabric=job.fabric, progress=progress,
+    )  # fmt: skip
     learner = Learner(model.backbone.tail, model.method, tail_learning_rate=rate, resting_epochs=resting, guide=guide)
     train(
-        learner, views.batches(model.method), training, overview=overview, fabric=job.fabric, run=run, progress=progress
-    )
-
-
-def _guide(  # noqa: PLR0913 (as `_train`, which it is a part of)
-    model: Model,
-    views: Views,
-    overview: Callable[[int], Overview],
-    *,
-    job: Job,
-    rate: float,
-    is_resumed: bool,
-    progress: Progress,
-) -> Guide | None:
-    """Return what guides the gradients, if that is asked for; a resumed run has its state in the checkpoint."""
-    if not job.settings.eagc.active:
-        return None
-    tail = model.backbone.tail
-    guide = Guide(job.settings.eagc, tail, model.backbone.n_features).to(model.device)
-    if not is_resumed:
-        task = replace(model.method.task, generator=torch_generator(job.settings.seed, "reference"))
-        learn_reference(
-            guide, tail, task, job.settings.training, tail_learning_rate=rate, source_of=views.batches,
-            overview=overview, fabric=job.fabric, progress=progress,
-        )  # fmt: skip
-    return guide
+        learner, views.batches(model.method), training, overview=views.overview, fabric=job.fabric, run=run,
+        progress=progress,
+    )  # fmt: skip
 
 
 def _settled(model: Model, last: Overview) -> tuple[Model, Tensor]:

@@ -116,6 +116,11 @@ class Settings(Checked):
             raise ConfigError("eagc.active", True, reason)
 
     @property
+    def data_path(self) -> str:
+        """The path of the data; empty for a data set that is known by its name, even if a folder has that name."""
+        return "" if self.data == self.dataset else self.data
+
+    @property
     def k_range(self) -> tuple[int, int] | None:
         """The fewest and most categories there may be, equal when K is given; None when nothing is said."""
         if self.k is None or self.k == "auto":

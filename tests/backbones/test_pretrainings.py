@@ -6,7 +6,7 @@ import timm
 import torch
 from huggingface_hub import constants
 
-from nngcd.backbones import hub, load_backbone, timm_loading
+from nngcd.backbones import hub_cache, load_backbone, timm_loading
 from nngcd.backbones.pretrainings import PRE_TRAININGS
 from nngcd.cli.shared_options import BACKBONE_HELP
 from nngcd.core.components import component_names
@@ -95,7 +95,7 @@ def test_weights_of_the_hub_are_named_too(monkeypatch, tmp_path):
     def fail(*args, **kwargs):
         raise URLError("no network in this test")
 
-    monkeypatch.setattr(hub, "urlopen", fail)
+    monkeypatch.setattr(hub_cache, "urlopen", fail)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(ResourceError, match=r"vit_base_patch16_224\.dino.* add --weights"):
         load_backbone("dino")

@@ -170,6 +170,22 @@ def test_all_data_sets_are_those_of_this_machine_and_one_that_is_gone_stops_no_o
     assert "belongs to one data set" in err
 
 
+def test_a_grid_may_be_in_a_folder_that_has_the_name_of_its_data(nngcd, tmp_path, cache, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = ["bench", "digits", "--method", "kmeans", "--seeds", "0,1", *TINY, "--out", "digits", "--cache", cache]
+    code, _, err = nngcd(*command, "--quiet")
+    assert code == 0, err
+    assert len(pd.read_csv("digits/bench.csv")) == 2
+
+
+def test_the_help_names_every_method(nngcd):
+    from nngcd.core.components import component_names
+
+    _, said, _ = nngcd("fit", "--help")
+    words = set(said.replace(",", " ").replace(".", " ").split())
+    assert not set(component_names("nngcd.methods", "Method")) - words
+
+
 def test_two_grids_in_one_folder_do_not_make_a_run_twice(nngcd, out, cache, monkeypatch):
     from nngcd import pipeline
 

@@ -12,6 +12,7 @@ import pytest
 from finished_runs import finished_run, results_table
 from PIL import Image
 
+from nngcd.core.words import size
 from nngcd.datasets.opening import open_dataset
 from nngcd.export import originals, unfinished
 from nngcd.review.session import Review
@@ -128,10 +129,7 @@ def test_hard_links_that_cannot_be_made_are_said_with_the_size_of_a_copy(nngcd, 
     code, _, err = nngcd("export", run.path, "--to", "csv,folders", "--out", tmp_path / "o")
     assert code == 4
     n_bytes = sum(p.stat().st_size for p in (tmp_path / "data").rglob("*.png"))
-    assert (
-        f"E01: cannot link across disks. To copy {originals._amount(n_bytes)} instead, add --link copy"
-        in err.replace("\n", " ")
-    )
+    assert f"E01: cannot link across disks. To copy {size(n_bytes)} instead, add --link copy" in err.replace("\n", " ")
     assert list((tmp_path / "o").iterdir()) == []
     assert nngcd("export", run.path, "--to", "csv,folders", "--out", tmp_path / "o", "--link", "copy")[0] == 0
 

@@ -1,6 +1,6 @@
 import pytest
 
-from nngcd.export.names import MAX_BYTES, safe_name, safe_names
+from nngcd.export.tree import MAX_BYTES, safe_name, safe_names
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ def test_the_heads_in_the_ball_are_the_published_ones_in_official_only():
     official, default = (lineup(["selex+hypcd"], preset)[0].values["loss"] for preset in ("official", "default"))
     assert official == {"geometry": "poincare", "n_directions": 8192}
     assert default == {"geometry": "poincare"}
+    assert lineup(["simgcd+eagc"], "official")[0].values["eagc"] == {"active": True, "rescale": False, "capped": False}
 
 
 def test_only_what_exists_can_be_added():

@@ -236,6 +236,14 @@ def test_parts_go_when_their_file_is_whole(backbone, pictures, tmp_path, small_s
     assert len(list(tmp_path.rglob("*.keys"))) == 6
 
 
+def test_a_file_of_one_slow_read_is_written_once(backbone, pictures, tmp_path, monkeypatch):
+    """All of it is read at once, so a part would have the name of the whole file and take it along when it goes."""
+    monkeypatch.setattr(bank_shards, "SECONDS_PER_PART", 0.0)
+    monkeypatch.setattr(bank_shards, "IMAGES_PER_READ", N_IMAGES)
+    assert make(backbone, pictures, tmp_path)[1] == N_IMAGES
+    assert make(backbone, pictures, tmp_path)[1] == 0
+
+
 def test_parts_that_another_run_puts_together_meanwhile_are_found_again(backbone, pictures, tmp_path, monkeypatch):
     expected = everything(make(backbone, pictures, tmp_path)[0])
     find, calls = bank_writing.find_views, []

@@ -37,9 +37,9 @@ from nngcd.methods.centres import semi_supervised_centres
 from nngcd.training import loop
 from nngcd.training.eagc import EagcSettings, Guide, learn_reference
 from nngcd.training.bank import MemoryBank, mapped_views
-from nngcd.training.launching import launch
+from nngcd.runs.preparing import launch
 from nngcd.training.learner import Learner
-from nngcd.training.resting import RestingFirst
+from nngcd.training.sources import RestingFirst
 from nngcd.training.sources import BankViews
 
 MODULES = {"nngcd": nngcd, "mugcd": mugcd, "resting": nngcd, "splitting": nngcd, "moving": nngcd, "guided": nngcd}

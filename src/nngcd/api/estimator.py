@@ -14,7 +14,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from nngcd import pipeline
-from nngcd.api.finished import Run
 from nngcd.api.inputs import Source, asked_of, images_of, split_of
 from nngcd.core import digests
 from nngcd.core.device import choose_device
@@ -22,6 +21,7 @@ from nngcd.core.errors import ConfigError, DataError, UserError, warn
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_results
+from nngcd.finished_run import Run
 from nngcd.pipeline import fit
 from nngcd.report import MAX_IMAGES, findings_from_fit, write_report
 from nngcd.results.confidence import Confidence
@@ -247,7 +247,7 @@ class CategoryDiscovery(TransformerMixin, ClusterMixin, BaseEstimator):  # type:
             raise ConfigError("out", str(self.out), reason)
         run = pipeline.run(
             X, asked_of(self, effort=self.effort), out=self.out, report=False, cache=self.cache, progress=self.progress
-        )
+        ).folder
         self._keep(*Model.load(run.model), Confidence.load(run.model))
         self.k_estimate_ = read_estimate(run) if run.k.is_file() else None
         return self._show_run(run)

@@ -1,4 +1,7 @@
-"""The command line: `nngcd demo | fit | predict | evaluate | data | doctor`. The only layer that prints."""
+"""The command line: parses, prints and calls; the only room that prints.
+
+Commands import what they need inside their function: torch and pandas take seconds, and `nngcd --help` must not wait.
+"""
 
 from nngcd.cli.app import main, program
 

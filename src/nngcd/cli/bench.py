@@ -51,7 +51,6 @@ def bench(  # noqa: PLR0913 (one parameter per flag)
 
     Example:  nngcd bench digits --method all
     """
-    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.cli import grid
     from nngcd.core.config import parse_assignments
     from nngcd.research.benchmark import benchmark

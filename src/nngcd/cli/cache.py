@@ -13,6 +13,7 @@ from nngcd.cli import shared_options
 from nngcd.cli.display import say, say_json
 from nngcd.core.errors import ConfigError, ResourceError
 from nngcd.core.user_cache import user_cache
+from nngcd.core.words import size
 
 SECONDS_PER_DAY = 86_400
 KEPT = ("views-*", "seen-*", "engines")
@@ -36,9 +37,9 @@ def list_(cache: Folder = None, json: shared_options.Json = False) -> None:
     if json:
         say_json({"cache": str(place), "bytes": total, "kept": found})
         return
-    say(f"{place}: {_size(total)}")
+    say(f"{place}: {size(total)}")
     for facts in found:
-        say(f"  {_size(facts['bytes']):>9}  {facts['days']:>4} days old  {facts['name']}")
+        say(f"  {size(facts['bytes']):>9}  {facts['days']:>4} days old  {facts['name']}")
     if found:
         say("To delete them: nngcd cache clear. Later runs then compute them again.")
 
@@ -60,7 +61,7 @@ def clear(cache: Folder = None, older_than: Days = 0, json: shared_options.Json 
     if json:
         say_json({"cache": str(place), "freed": freed, "deleted": [facts["name"] for _, facts in old]})
         return
-    say(f"{place}: {_size(freed)} deleted" if old else f"{place}: nothing to delete")
+    say(f"{place}: {size(freed)} deleted" if old else f"{place}: nothing to delete")
 
 
 def _place(cache: Path | None) -> Path:
@@ -84,7 +85,3 @@ def _facts(path: Path) -> dict[str, Any]:
     last = max((stat.st_mtime for stat in stats), default=time.time())
     days = int((time.time() - last) / SECONDS_PER_DAY)
     return {"name": path.name, "bytes": sum(stat.st_size for stat in stats), "days": max(days, 0)}
-
-
-def _size(n_bytes: int) -> str:
-    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:.1f} MB"

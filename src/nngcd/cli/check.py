@@ -40,7 +40,6 @@ def check(  # noqa: PLR0913 (one parameter per flag)
 
     Example:  nngcd check my_images/
     """
-    # Imported here: pandas takes its time, and `nngcd --help` should not wait for it.
     from nngcd.checking.check import check_data
     from nngcd.core.config import build
     from nngcd.data.reading_settings import ReadingSettings

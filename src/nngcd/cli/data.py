@@ -49,7 +49,6 @@ def add(name: Name, root: Root, json: shared_options.Json = False, quiet: shared
 
     Example:  nngcd data add cub /data/CUB_200_2011
     """
-    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.datasets.places import check_benchmark, known_places, remember_place
     from nngcd.datasets.verification import verify as verify_copy
 

@@ -25,7 +25,6 @@ def demo(
 
     Example:  nngcd demo --seeds 0-2
     """
-    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd import pipeline
     from nngcd.cli.run_display import shown
     from nngcd.research.comparison import row_of
@@ -39,8 +38,8 @@ def demo(
             with shown(is_quiet=quiet or json) as progress:
                 folder = out / f"{method}-seed{seed}"
                 runs[method].append(pipeline.run("digits", settings, out=folder, report=is_shown, progress=progress))
-    summaries = {method: [run.read_summary() for run in folders] for method, folders in runs.items()}
-    first = runs["nngcd"][0]
+    summaries = {method: [run.summary for run in finished] for method, finished in runs.items()}
+    first = runs["nngcd"][0].folder
     if json:
         say_json(summaries)
         return

@@ -14,7 +14,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import TextIO
 
 from rich.console import Console
@@ -80,7 +79,7 @@ class BarProgress(Progress):
         self._bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._bar.stop()
 
     def start(self, stage: str, total: int) -> None:
@@ -106,12 +105,6 @@ class LineProgress(Progress):
 
     def __init__(self, prefix: str = "") -> None:
         self.prefix = prefix
-
-    def __enter__(self) -> LineProgress:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        pass
 
     def start(self, stage: str, total: int) -> None:
         """Begin counting; the first line comes after some seconds."""
@@ -145,12 +138,6 @@ class JsonProgress(Progress):
     def __init__(self, prefix: str = "") -> None:
         self.prefix = prefix
 
-    def __enter__(self) -> JsonProgress:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        pass
-
     def start(self, stage: str, total: int) -> None:
         """Tell of the stage."""
         self.stage, self.total, self.done, self.last_line = self.prefix + stage, total, 0, time.monotonic()
@@ -180,20 +167,10 @@ def _say_object(values: dict[str, object]) -> None:
     OUT.out(json.dumps(values), highlight=False)
 
 
-class NoProgress(Progress):
-    """Nothing at all; for --quiet and --json."""
-
-    def __enter__(self) -> NoProgress:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        pass
-
-
-def progress_display(*, is_quiet: bool, prefix: str = "") -> BarProgress | LineProgress | JsonProgress | NoProgress:
+def progress_display(*, is_quiet: bool, prefix: str = "") -> Progress:
     """Return the display that suits where the output goes."""
     if is_quiet:
-        return NoProgress()
+        return Progress()
     if os.environ.get("NNGCD_PROGRESS") == "json":
         return JsonProgress(prefix)
     return BarProgress(prefix) if OUT.is_terminal else LineProgress(prefix)

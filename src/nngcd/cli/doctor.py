@@ -32,7 +32,6 @@ def doctor(
     if run is None and cache is None:
         _show_machine(is_json=json)
         return
-    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.core.run_folder import RunFolder
     from nngcd.core.user_cache import BESIDE
     from nngcd.runs.soundness import check_cache, check_run

@@ -30,7 +30,6 @@ def embed(  # noqa: PLR0913 (one parameter per flag)
 
     Example:  nngcd embed my_images/ --out features.npy
     """
-    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.core.files import check_outside
     from nngcd.datasets.opening import open_images
     from nngcd.runs.embedding import ENDINGS, check_place, embedding_backbone, write_embeddings

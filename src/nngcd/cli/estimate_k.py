@@ -50,7 +50,6 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
 
     Example:  nngcd estimate-k my_images/
     """
-    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.core.files import check_outside
     from nngcd.core.run_folder import RunFolder
     from nngcd.core.user_cache import default_cache

@@ -38,7 +38,6 @@ def evaluate(  # noqa: PLR0913 (one parameter per flag)
 
     Example:  nngcd evaluate runs/first --truth true_labels.csv
     """
-    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.core.run_folder import RunFolder
     from nngcd.runs import evaluation
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 TO_HELP = "Formats, separated by commas: csv, parquet, folders, coco, labelstudio, hf, onnx."
 LINK_HELP = "Place image files as hard links, symbolic links or copies."
 SKIP_HELP = "Skip images that no longer exist, and say how many."
-ROOT_HELP = "Where the images are now, if they have moved since the run."
 
 
 def export(  # noqa: PLR0913 (one parameter per flag)
@@ -27,7 +26,7 @@ def export(  # noqa: PLR0913 (one parameter per flag)
     link: Annotated[str, typer.Option(metavar="hard|sym|copy", help=LINK_HELP)] = "hard",
     only: Annotated[str | None, typer.Option(metavar="reviewed", help="Export only reviewed images.")] = None,
     csv: Annotated[str, typer.Option(metavar="plain|excel", help="excel: safe to open in a spreadsheet.")] = "plain",
-    root: Annotated[Path | None, typer.Option(metavar="FOLDER", help=ROOT_HELP)] = None,
+    root: shared_options.ImageRoot = None,
     skip_missing: Annotated[bool, typer.Option("--skip-missing", help=SKIP_HELP)] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files (never folders).")] = False,
     json: shared_options.Json = False,
@@ -37,7 +36,6 @@ def export(  # noqa: PLR0913 (one parameter per flag)
 
     Example:  nngcd export runs/first --to csv,folders --out sorted
     """
-    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.core.run_folder import RunFolder
     from nngcd.export.exporting import exported
     from nngcd.export.source import Options

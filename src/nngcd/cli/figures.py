@@ -35,7 +35,6 @@ def figures(  # noqa: PLR0913 (one parameter per flag)
 
     Example:  nngcd figures runs/nngcd runs/simgcd --only cooccurrence,tsne
     """
-    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.core.files import check_outside
     from nngcd.core.run_folder import RunFolder
     from nngcd.core.run_reading import read_config

@@ -20,6 +20,7 @@ ALL_LABELS_HELP = "Train with every label. Confidence is then not calibrated."
 STRICT_HELP = "Exit with code 5 if nearly all images fall into one category."
 FROM_REVIEW_HELP = "Start a new run from RUN, using its reviewed labels."
 INIT_FROM_HELP = "Start from the trained tail and heads of a finished run on the same data."
+BANK_HELP = "Largest allowed view bank. (default: 50)"
 VIEWS_HELP = (
     "Random views to keep of each image, or online for new ones every epoch. "
     "(default: depends on --effort; see the speed guide)"
@@ -44,9 +45,7 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
     engine: shared_options.Engine = None,
     workers: shared_options.Workers = None,
     views_per_image: Annotated[str | None, typer.Option(metavar="N|online", help=VIEWS_HELP)] = None,
-    bank_size: Annotated[
-        float | None, typer.Option(metavar="GB", help="Largest allowed view bank. (default: 50)")
-    ] = None,
+    bank_size: Annotated[float | None, typer.Option(metavar="GB", help=BANK_HELP)] = None,
     unsure: shared_options.Unsure = None,
     use_all_labels: Annotated[bool, typer.Option("--use-all-labels", help=ALL_LABELS_HELP)] = False,
     strict: Annotated[bool, typer.Option("--strict", help=STRICT_HELP)] = False,
@@ -84,13 +83,11 @@ def fit(  # noqa: PLR0913 (one parameter per flag)
             run = pipeline.resume(resume, report=report, cache=cache, progress=progress)
         else:
             asked = _requested_values(flags, config_file, assignments or [], from_review)
-            if not from_review:
-                asked = _with_backbone(asked, download, progress, is_quiet=quiet or json)
+            asked = asked if from_review else _with_backbone(asked, download, progress, is_quiet=quiet or json)
             run = pipeline.run(
-                None, asked, from_review=from_review, out=out, report=report, cache=cache, progress=progress
+                settings=asked, from_review=from_review, out=out, report=report, cache=cache, progress=progress
             )
-    run_display.show(run, is_json=json)
-    run_display.stop_if_collapsed(run, is_strict=strict)
+    run_display.show(run.folder, is_json=json, is_strict=strict)
 
 
 def _requested_values(

@@ -5,21 +5,19 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from nngcd.cli.display import each_note_once, say, say_error
 from nngcd.cli.run_display import shown
 from nngcd.core.components import find_component
-from nngcd.core.config import Values, flatten, parse_assignments
+from nngcd.core.config import Values, flatten
 from nngcd.core.errors import ConfigError
 from nngcd.core.files import write_bytes
-from nngcd.research import doing
 from nngcd.research.comparison import ComparisonRow
 from nngcd.research.doing import Doing, Done
 from nngcd.research.figures.page import FORMATS, FigurePage, plain_style
@@ -64,11 +62,6 @@ def grid_display(*, cache: Path | None, is_quiet: bool) -> Iterator[Doing]:
     go_on = shlex.join(["nngcd", *sys.argv[1:]])
     with each_note_once():
         yield Doing(cache, lambda prefix: shown(is_quiet=is_quiet, prefix=prefix), go_on)
-
-
-def shared_values(dataset: str, root: Path | None, flags: Mapping[str, Any], assignments: list[str]) -> Values:
-    """Return the settings that all runs of a grid share: what flags and `--set` say."""
-    return doing.shared_values(dataset, root, flags, parse_assignments(assignments))
 
 
 def check_study(variants: Sequence[Variant], values: Values) -> None:

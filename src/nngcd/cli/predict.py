@@ -42,7 +42,6 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
 
     Example:  nngcd predict runs/first new_images/ --out new.csv
     """
-    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     import dataclasses
 
     from nngcd.core.files import check_outside, table_writer

@@ -12,7 +12,6 @@ from nngcd.cli import shared_options
 from nngcd.cli.display import progress_display, say, say_json
 from nngcd.core.errors import ConfigError
 
-ROOT_HELP = "Where the images are now, if they have moved since the run."
 OVERWRITE_HELP = "Replace FILE if it exists, even if its pictures cannot be made again."
 MAX_HELP = "Maximum number of thumbnails, about 6 kB each."
 
@@ -21,7 +20,7 @@ def report(  # noqa: PLR0913 (one parameter per flag)
     run: shared_options.Run,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The page. (default: report.html in RUN)")] = None,
     max_images: Annotated[int, typer.Option(min=0, metavar="N", help=MAX_HELP)] = 2000,
-    root: Annotated[Path | None, typer.Option(metavar="FOLDER", help=ROOT_HELP)] = None,
+    root: shared_options.ImageRoot = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help=OVERWRITE_HELP)] = False,
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
@@ -32,7 +31,6 @@ def report(  # noqa: PLR0913 (one parameter per flag)
 
     Example:  nngcd report runs/first
     """
-    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.core.files import check_outside
     from nngcd.core.run_folder import RunFolder
     from nngcd.core.run_reading import read_config

@@ -16,7 +16,6 @@ from nngcd.cli.display import say
 from nngcd.core.errors import ResourceError
 
 PORT = 8765
-ROOT_HELP = "Where the images are now, if they have moved since the run."
 HOST_HELP = "Address to listen on. Any but the default lets others on the network connect."
 READ_ONLY_HELP = "Show the page, but allow no edits."
 APPLY_HELP = "Apply the corrections in a CSV file instead of opening a page. Shows them first."
@@ -30,7 +29,7 @@ def review(  # noqa: PLR0913 (one parameter per flag)
     host: Annotated[str, typer.Option(help=HOST_HELP)] = "127.0.0.1",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     read_only: Annotated[bool, typer.Option("--read-only", help=READ_ONLY_HELP)] = False,
-    root: Annotated[Path | None, typer.Option(metavar="FOLDER", help=ROOT_HELP)] = None,
+    root: shared_options.ImageRoot = None,
     apply: Annotated[Path | None, typer.Option(metavar="FILE", help=APPLY_HELP)] = None,
     yes: Annotated[bool, typer.Option("--yes", help="With --apply: do not ask for confirmation.")] = False,
 ) -> None:
@@ -45,7 +44,6 @@ def review(  # noqa: PLR0913 (one parameter per flag)
         return
     if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
         raise ResourceError(f"the review page needs {' and '.join(missing)}. Run: pip install 'nngcd[review]'")
-    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.core.run_folder import RunFolder
     from nngcd.review.page.serving import opened
 

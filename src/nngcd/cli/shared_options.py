@@ -23,9 +23,13 @@ Root = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder with t
 Method = Annotated[
     str | None,
     typer.Option(
-        help="nngcd, simgcd, debgcd, legogcd, protogcd, mugcd, sptnet, gcd, xcon, dccl, selex, infosieve, cms, cipr, "
-        "promptcal, pim or kmeans. (default: nngcd)"
+        help="nngcd, simgcd, mugcd, gcd, xcon, dccl, pim, cipr, promptcal, infosieve, sptnet, cms, selex, legogcd, "
+        "protogcd, debgcd or kmeans. (default: nngcd)"
     ),
+]
+ImageRoot = Annotated[
+    Path | None,
+    typer.Option("--root", metavar="FOLDER", help="Where the images are now, if they have moved since the run."),
 ]
 Preset = Annotated[str | None, typer.Option(help="default, paper or official.")]
 Effort = Annotated[

@@ -58,15 +58,16 @@ def study(  # noqa: PLR0913 (one parameter per flag)
 
     Example:  nngcd study tune cub --root data/CUB_200_2011 --method simgcd,nngcd --seeds 0-3
     """
-    # Imported here: torch takes seconds, and `nngcd --help` should not wait for it.
     from nngcd.cli import grid
     from nngcd.cli.tune import tune
+    from nngcd.core.config import parse_assignments
+    from nngcd.research.doing import shared_values
 
     flags = {
         "method": None if name == "tune" else method, "preset": preset, "effort": effort, "backbone": backbone,
         "weights": weights, "image_size": image_size, "k": k, "device": device, "workers": workers,
     }  # fmt: skip
-    shared = grid.shared_values(dataset, root, flags, assignments or [])
+    shared = shared_values(dataset, root, flags, parse_assignments(assignments or []))
     out = out or Path("runs") / f"{'smoke-' if smoke else ''}{name}-{dataset}"
     asked = grid.Asked(
         name, dataset, values, shared_options.seed_range(seeds), shared, out, cache, smoke, json, quiet or json

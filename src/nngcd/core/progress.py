@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 OnProgress = Callable[[int, int], None]
 """Is called with how many pieces of one stage are done, and of how many; see `Counted`."""
 
 
+_Shown = TypeVar("_Shown", bound="Progress")
+
+
 class Progress:
-    """Receives the stages of a run; this one shows nothing."""
+    """Receives the stages of a run; this one shows nothing. A context, which ends when there is no more to show."""
+
+    def __enter__(self: _Shown) -> _Shown:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
 
     def start(self, stage: str, total: int) -> None:
         """Begin a stage of `total` equal pieces."""

@@ -1,4 +1,4 @@
-"""Counts, lists and times in words."""
+"""Counts, lists, sizes and times in words."""
 
 from __future__ import annotations
 
@@ -23,3 +23,10 @@ def duration(seconds: float) -> str:
     if seconds < 90 * 60:
         return f"{round(seconds / 60)} min"
     return f"{seconds / 3600:.0f} h" if seconds < 72 * 3600 else f"{seconds / 86400:.0f} days"
+
+
+def size(n_bytes: float) -> str:
+    """Return a number of bytes in a unit that suits it: `1.2 GB`, `3.4 MB` or `56 kB`."""
+    if n_bytes >= 1e8:
+        return f"{n_bytes / 1e9:.1f} GB"
+    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:.0f} kB"

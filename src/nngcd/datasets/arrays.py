@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import zipfile
 from collections.abc import Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from nngcd.core.errors import DataError, warn
-from nngcd.data.array_labels import label_names, refuse_unclear
 from nngcd.data.file_tree import no_such_path
+from nngcd.data.findings import unclear
 from nngcd.data.image_arrays import ImageArrays
-from nngcd.data.labels import index_names
+from nngcd.data.labels import index_names, unclear_names
 from nngcd.data.listed import settled_names, warn_of_unused
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import Split, Truth, image_table
@@ -37,7 +40,7 @@ def load(
     if root is None:
         raise DataError("D01: the dataset 'arrays' needs the path of an .npz file.")
     values, labels = _read(root, use_labels=use_labels)
-    names = label_names(labels, n_items=len(np.atleast_1d(values)))
+    names = _label_names(labels, n_items=len(np.atleast_1d(values)))
     reading = reading or ReadingSettings()
     warn_of_unused(names, reading)
     return _split(values, settled_names(names, reading), root.stem), None
@@ -56,8 +59,8 @@ def from_arrays(X: ArrayLike, y: ArrayLike | None = None, *, name: str = "arrays
             label such as 'unknown' or -2.
     """
     array = plain_array(X)
-    names = label_names(y, n_items=len(np.atleast_1d(array)))
-    refuse_unclear(names)
+    names = _label_names(y, n_items=len(np.atleast_1d(array)))
+    _refuse_unclear(names)
     return _split(array, names, name)
 
 
@@ -151,3 +154,61 @@ def _check_squares(array: NDArray[np.generic], features_nvd: NDArray[np.float32]
 
 def _hash(row: NDArray[np.generic]) -> str:
     return hashlib.sha256(repr((row.dtype.str, row.shape)).encode() + np.ascontiguousarray(row).tobytes()).hexdigest()
+
+
+def _label_names(y: ArrayLike | None, *, n_items: int) -> list[str | None]:
+    """Return the name of each label, None where there is none.
+
+    Raises:
+        DataError: there is not one label per item, or a label is below -1, infinite or no text.
+    """
+    if y is None:
+        return [None] * n_items
+    values = _objects(y)
+    if values.shape != (n_items,):
+        raise DataError(f"y must hold one label per row of X: expected shape ({n_items},), got {values.shape}.")
+    return [_label_name(value) for value in values.tolist()]
+
+
+def _refuse_unclear(names: Sequence[str | None]) -> None:
+    """Raise `DataError` where nobody can tell whether a label names a category, such as text made of NaN or None."""
+    for name, count in unclear_names(names).items():
+        raise DataError(str(unclear(name, count, in_array=True)))
+
+
+def _objects(y: ArrayLike) -> NDArray[np.object_]:
+    if isinstance(y, np.ma.MaskedArray):
+        # What a mask hides is no label; plain numpy would show it.
+        values = y.data.astype(object)
+        values[np.ma.getmaskarray(y)] = None
+        return values
+    return np.asarray(y, dtype=object)
+
+
+def _label_name(value: object) -> str | None:
+    if isinstance(value, bytes):
+        # HDF5 and numpy's dtype S bring text so. What is no UTF-8 is spelt out, so that two names stay two.
+        value = value.decode(errors="backslashreplace")
+    if isinstance(value, str):
+        return _text_name(value)
+    if value is None or value is pd.NA or value is pd.NaT:
+        return None
+    return _number_name(value) if isinstance(value, Real) else str(value)
+
+
+def _text_name(text: str) -> str | None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise DataError(f"y holds {text!r}, which cannot be written as UTF-8. Use another name.") from None
+    return None if text.strip() in ("", "-1") else text
+
+
+def _number_name(number: Any) -> str | None:  # noqa: ANN401 (a number of Python's or of numpy's)
+    if number != number or number == -1:
+        return None
+    if number < 0 or number == math.inf:
+        raise DataError(f"y holds {number}. Give labels as names or numbers from 0, and -1 for unlabelled.")
+    # Integer labels with gaps arrive as floats: NaN for the gaps, 3.0 for 3.
+    is_whole = isinstance(number, float | np.floating) and float(number).is_integer()
+    return str(int(number) if is_whole else number)

@@ -16,6 +16,7 @@ from nngcd.core.errors import DataError, NoSuchDataError, ResourceError
 from nngcd.core.progress import Counted, Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config
+from nngcd.core.words import size
 from nngcd.data.decoding import DEFAULT, FORMATS, Decoding
 from nngcd.data.image_files import MISSING, check_files
 from nngcd.data.split import Images, image_table
@@ -124,7 +125,7 @@ class Files:
             n_bytes = sum((self.root / name).stat().st_size for name in file_names)
             where = "across disks" if error.errno == errno.EXDEV else f"here ({error.strerror})"
             raise ResourceError(
-                f"E01: cannot link {where}. To copy {_amount(n_bytes)} instead, add --link copy."
+                f"E01: cannot link {where}. To copy {size(n_bytes)} instead, add --link copy."
             ) from None
 
 
@@ -186,12 +187,3 @@ def _changed(table: pd.DataFrame, ids_now: list[str]) -> dict[str, str]:
     """Return the images whose content is not what the run recorded."""
     rows = zip(table["file_name"], table["image_id"], ids_now, strict=True)
     return {name: CHANGED for name, then, now in rows if then != now}
-
-
-def _amount(n_bytes: int) -> str:
-    amount = float(n_bytes)
-    for unit in ("bytes", "kB", "MB"):
-        if amount < 1000:
-            return f"{amount:.3g} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} GB"

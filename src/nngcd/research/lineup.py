@@ -18,6 +18,8 @@ ADDED: dict[str, dict[str, Any]] = {"hypcd": {"loss": {"geometry": "poincare"}},
 """Names that can be added to a method, as in `simgcd+eagc`, and their settings."""
 HEADS = {"gcd": {"n_directions": 0}, "simgcd": {"n_projection": 0}, "selex": {"n_directions": 8192}}
 """Heads of the published methods in the ball, for preset `official`."""
+AS_IN_SCRIPTS = {"rescale": False, "capped": False}
+"""Settings of EAGC's scripts, for the same preset."""
 PUBLISHED_WITH = ("gcd+hypcd", "simgcd+hypcd", "selex+hypcd", "simgcd+eagc", "legogcd+eagc", "selex+eagc")
 """Those that their authors have published."""
 LONGEST = 3600.0
@@ -52,6 +54,8 @@ def _variant(name: str, preset: str) -> Variant:
         values |= ADDED[one]
     if "hypcd" in added and preset == "official":
         values["loss"] = {**values["loss"], **HEADS.get(method, {})}
+    if "eagc" in added and preset == "official":
+        values["eagc"] = {**values["eagc"], **AS_IN_SCRIPTS}
     return Variant(name, values)
 
 

@@ -17,7 +17,7 @@ MOST_LISTED = 200
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The differences of a new run; images that are in only one of the runs do not count."""
+    """Images that a new run sorts differently; those in only one of the runs do not count."""
 
     n_images: int
     n_moved: int

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import json
+import logging
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from nngcd.backbones.backbone import Backbone
 from nngcd.backbones.engines import choose_engine
 from nngcd.core import processes
 from nngcd.core.components import find_component
-from nngcd.core.device import choose_device, choose_precision
+from nngcd.core.cores import launched_number
+from nngcd.core.device import Precision, choose_device, choose_precision
 from nngcd.core.errors import ConfigError
 from nngcd.core.run_folder import RunFolder
 from nngcd.counting.choosing import given_k
@@ -28,7 +32,6 @@ from nngcd.settings import Settings, flat_settings, resolve
 from nngcd.training.bank_plan import BankPlan, plan_bank
 from nngcd.training.eagc import check_guide
 from nngcd.training.init_from import Start
-from nngcd.training.launching import launch
 from nngcd.training.model import Blueprint, build_backbone, move
 from nngcd.views.preprocessing import ViewSettings
 
@@ -170,6 +173,31 @@ def _refuse_frozen_features(settings: Settings) -> None:
             raise ConfigError(
                 name, value, f"{settings.method} trains inside the network and has no frozen features; leave it out"
             )
+
+
+def launch(device: torch.device, precision: Precision, *, has_stages: bool = False) -> Fabric:
+    """Return the Fabric that training runs on; of several processes, each gets its own device and meets the others.
+
+    Methods with stages leave some of their modules without a gradient in some of them, which torch wants to know.
+    """
+    # Imported here: it takes seconds, in which the data can already be read.
+    from lightning_fabric import Fabric
+    from lightning_fabric.strategies.ddp import DDPStrategy
+
+    if not processes.is_launched():
+        return Fabric(accelerator=device.type, devices=1, precision=precision)
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it greets at length
+    n_local = launched_number("LOCAL_WORLD_SIZE", 1)
+    fabric = Fabric(
+        accelerator=device.type,
+        devices=n_local,
+        num_nodes=processes.count() // n_local,
+        strategy=DDPStrategy(find_unused_parameters=has_stages),
+        precision=precision,
+    )
+    fabric.launch()
+    atexit.register(processes.leave)
+    return fabric
 
 
 def _blueprint(split: Split, settings: Settings, k: int) -> Blueprint:

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
-from nngcd.backbones.backbone import Backbone
+from nngcd.backbones.backbone import Backbone, adapter_of
 from nngcd.backbones.sizes import cells_of_sizes
-from nngcd.clustering.whitening import main_directions
+from nngcd.backbones.whitened import whitened, whitening_part
+from nngcd.clustering.whitening import main_directions, whitening
 from nngcd.core import processes
 from nngcd.core.device import choose_workers
 from nngcd.core.progress import Progress
@@ -23,14 +26,12 @@ from nngcd.data.split import Split
 from nngcd.methods.contract import BaseMethod, Overview
 from nngcd.runs.preparing import Job
 from nngcd.settings import Settings
-from nngcd.training.bank import Bank, LookBank, MapLookBank, MemoryBank
+from nngcd.training.bank import Bank, LookBank, MapLookBank, MemoryBank, mapped_views
 from nngcd.training.bank_writing import view_bank
 from nngcd.training.extraction import centre_features, run_tail
 from nngcd.training.loop import TrainingSettings
-from nngcd.training.model import device_of
-from nngcd.training.resting import RestingFirst, rested_features, rested_views
-from nngcd.training.sources import BankViews, BatchSource, OnlineViews
-from nngcd.training.whitened_views import whitened_views
+from nngcd.training.model import device_of, move
+from nngcd.training.sources import BankViews, BatchSource, OnlineViews, RestingFirst
 from nngcd.views.preprocessing import feature_views
 
 IMAGES_PER_LOOK = 1024
@@ -48,6 +49,8 @@ class Views:
     """Kept views; None when they are drawn online."""
     rested: MemoryBank | None = None
     """Kept views as the last block gives them before it learns; for the first epochs, in which it rests."""
+    plain_nd: Tensor | None = None
+    """Features of the pre-trained network, for methods that count labelled images."""
 
     @classmethod
     def of(cls, job: Job, *, cache: Path | None, progress: Progress) -> Views:
@@ -70,12 +73,13 @@ class Views:
             parts = centre_features(self.backbone, self.split.images, rows=own, n_workers=n_workers, progress=progress)
         return processes.gather(torch.cat(list(parts)), self.n)
 
-    def plain_features(self, progress: Progress) -> Tensor | None:
-        """Return the features of the pre-trained network for methods that count labelled images, else None."""
+    def with_plain_features(self, progress: Progress) -> Views:
+        """Return the same views, with the features of the pre-trained network if the method needs them."""
         loss = self.settings.loss
         if not (getattr(loss, "split_epochs", 0) or getattr(loss, "split_at_end", False)):
-            return None
-        return F.normalize(main_directions(self.centre_features(progress)), dim=-1).float()
+            return self
+        plain_nd = F.normalize(main_directions(self.centre_features(progress)), dim=-1).float()
+        return dataclasses.replace(self, plain_nd=plain_nd)
 
     def whitened(self, progress: Progress) -> Views:
         """Return the same views with whitened features."""
@@ -106,14 +110,14 @@ class Views:
         rested, awake = (self._batches(bank, method) for bank in (self.rested, self.bank))
         return RestingFirst(rested, awake, self.settings.training.resting_epochs)
 
-    def overview(self, epoch: int, plain_nd: Tensor | None, progress: Progress | None = None) -> Overview:
+    def overview(self, epoch: int, progress: Progress | None = None) -> Overview:
         """Return what a method sees of all images before an epoch, or after the last one."""
         if self.rested is not None and epoch < self.settings.training.resting_epochs:
             features_nd = rested_features(self.backbone, self.rested)
         else:
             features_nd = self.centre_features(progress)
         labels_n, seed = torch.from_numpy(self.split.labels), derive(self.settings.seed, "overview", epoch)
-        return Overview(features_nd, labels_n, epoch, seed, plain_nd)
+        return Overview(features_nd, labels_n, epoch, seed, self.plain_nd)
 
     def _kept_centres(self, bank: Bank, image_n: Tensor, progress: Progress) -> Iterator[Tensor]:
         """Yield the features of kept centre views."""
@@ -155,3 +159,44 @@ def _kept(job: Job, *, cache: Path | None, progress: Progress) -> Bank | None:
         return bank
     cells = cells_of_sizes(backbone)
     return MapLookBank(bank, len(cells), cells) if cells else LookBank(bank, len(chosen.sizes))
+
+
+def whitened_views(
+    backbone: Backbone, bank: Bank | None, features_nd: Tensor, labels: NDArray[np.int64], n_directions: int
+) -> tuple[Backbone, Bank | None]:
+    """Return the backbone that gives whitened features, and the views as it sees them, if there are kept ones.
+
+    Args:
+        backbone: whose features these are.
+        bank: the views as the backbone's trunk sees them; None when they are drawn online.
+        features_nd: features of the centre views of all images.
+        labels: of all images, -1 for unlabelled.
+        n_directions: how many features there will be, if the images have as many directions.
+    """
+    n, n_features = features_nd.shape
+    n_directions = min(n_directions, n, n_features)
+    mean_d, map_de = whitening(features_nd.cpu(), labels, n_directions)
+    result = whitened(backbone, n_directions)
+    features = whitening_part(result)
+    features.mean_d, features.map_de = mean_d.float(), map_de.float()
+    move(result, features_nd.device, backbone.trunk.precision)
+    if (compiled := backbone.trunk.compiled) is not None:
+        result.trunk.compiled = compiled.around(result.trunk.network)
+    if bank is None or features in result.tail.modules():
+        return result, bank
+    return result, mapped_views(bank, n, lambda hidden_bd: features.whiten(hidden_bd.to(features.map_de.device)))
+
+
+def rested_views(backbone: Backbone, bank: Bank, n_images: int, progress: Progress) -> MemoryBank:
+    """Return the features of all views as the block gives them before training, when the adapter is the identity."""
+    progress.start("resting block", len(range(n_images)[processes.share(n_images)]))
+    views = mapped_views(bank, n_images, partial(run_tail, backbone), progress)
+    progress.finish()
+    return views
+
+
+@torch.no_grad()
+def rested_features(backbone: Backbone, rested: MemoryBank) -> Tensor:
+    """Return the features of every image's centre view while the block rests."""
+    features_nd: Tensor = adapter_of(backbone.tail)(rested.hidden_nv[:, 0])
+    return features_nd

@@ -11,6 +11,7 @@ import torch
 
 from nngcd.backbones.backbone import Backbone
 from nngcd.core.errors import ResourceError
+from nngcd.core.words import size
 from nngcd.data.split import Images, Split
 from nngcd.training.bank_files import ViewKeys
 from nngcd.training.extraction import run_trunk
@@ -60,7 +61,7 @@ class BankPlan:
     @property
     def size(self) -> str:
         """Size of the bank, in words."""
-        return f"{len(self.images):,} images x {self.n_views} views, {size_words(self.n_bytes)}"
+        return f"{len(self.images):,} images x {self.n_views} views, {size(self.n_bytes)}"
 
     @property
     def ways_out(self) -> str:
@@ -107,8 +108,8 @@ def plan_bank(
     Raises:
         ResourceError: the bank would take more room than allowed.
     """
-    size = backbone.preprocessing.image_size
-    shape = tuple(run_trunk(backbone, torch.zeros(1, 3, size, size, dtype=torch.uint8)).shape[1:])
+    side = backbone.preprocessing.image_size
+    shape = tuple(run_trunk(backbone, torch.zeros(1, 3, side, side, dtype=torch.uint8)).shape[1:])
     plan = BankPlan(backbone=backbone, split=split, n_random=n_random, augmentation=augmentation, hidden_shape=shape)
     if plan.n_bytes > limit_gb * 1e9:
         text = f"the view bank ({plan.size}) takes more than the {limit_gb:g} GB allowed. {plan.ways_out}"
@@ -118,8 +119,3 @@ def plan_bank(
 
 def _hash(*facts: object) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
-
-
-def size_words(n_bytes: float) -> str:
-    """Return a number of bytes in GB or MB."""
-    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:.1f} MB"

@@ -58,8 +58,9 @@ class Parts:
 
     def keep(self, n_rows: int, *, at_once: bool = False) -> None:
         """Write the rows up to this one that no part has yet, if some seconds have passed or it must be at once."""
-        is_due = at_once or time.monotonic() - self._last > SECONDS_PER_PART
-        if not is_due or n_rows == self.n_kept:
+        # The last rows come with the whole file. A part with all rows would have its name, and take it along.
+        is_due = time.monotonic() - self._last > SECONDS_PER_PART and n_rows < len(self.hidden_vm[0])
+        if not (is_due or at_once) or n_rows == self.n_kept:
             return
         rows = slice(self.n_kept, n_rows)
         key_views = {view: key_m[rows] for view, key_m in self.by_view.items()}

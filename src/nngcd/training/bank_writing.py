@@ -14,9 +14,10 @@ from nngcd.core import processes
 from nngcd.core.atomic import remove_leftovers, writing
 from nngcd.core.errors import ResourceError, warn
 from nngcd.core.progress import Progress
+from nngcd.core.words import size
 from nngcd.training.bank import DiskBank
 from nngcd.training.bank_files import Places, ViewKeys, find_views, view_file
-from nngcd.training.bank_plan import SHARD_BYTES, BankPlan, size_words
+from nngcd.training.bank_plan import SHARD_BYTES, BankPlan
 from nngcd.training.bank_shards import Shard, write_shard
 
 MOST_LOOKS = 100
@@ -45,7 +46,7 @@ def view_bank(plan: BankPlan, *, cache: Path | None, n_workers: int, progress: P
         places, _ = _complete(plan, folder, keys, n_workers=n_workers, progress=progress, is_kept=is_kept)
     assert bank, "the last one is mapped, or an error"
     verb = "kept in" if n_missing else "taken from"
-    progress.finish(f"{verb} {folder} ({size_words(plan.n_bytes)})" if is_kept else "")
+    progress.finish(f"{verb} {folder} ({size(plan.n_bytes)})" if is_kept else "")
     if not is_kept:
         weakref.finalize(bank, shutil.rmtree, folder, ignore_errors=True)
     return bank
@@ -131,5 +132,5 @@ def _check_room(plan: BankPlan, folder: Path, n_bytes: int) -> None:
     with writing(folder):
         free = shutil.disk_usage(folder).free
     if n_bytes > free:
-        room = f"lacks {size_words(n_bytes)}, and {folder} has {size_words(free)} free"
+        room = f"lacks {size(n_bytes)}, and {folder} has {size(free)} free"
         raise ResourceError(f"the view bank ({plan.size}) {room}. {plan.ways_out}, or another disk (--cache).")

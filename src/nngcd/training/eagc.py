@@ -26,11 +26,13 @@ from nngcd.core import processes
 from nngcd.core.errors import ConfigError
 from nngcd.core.progress import Progress
 from nngcd.core.ranges import AtLeastOne, Checked, NotNegative, Positive
+from nngcd.core.seeds import torch_generator
 from nngcd.losses.cross_entropy import labelled_cross_entropy
 from nngcd.methods.contract import BaseMethod, Batch, Overview, Task
 from nngcd.methods.heads import Prototypes
 from nngcd.training.learner import Learner
 from nngcd.training.loop import TrainingSettings, train
+from nngcd.training.model import Model
 from nngcd.training.sources import BatchSource
 from nngcd.views.loading import batches_of
 
@@ -152,50 +154,60 @@ class Guide(nn.Module):
             self._next_energy = None
 
 
-def learn_reference(  # noqa: PLR0913 (as `train`, whose arguments these are)
-    guide: Guide,
-    tail: nn.Module,
-    task: Task,
+def make_guide(  # noqa: PLR0913 (as `train`, whose arguments most of these are)
+    chosen: EagcSettings,
+    model: Model,
     training: TrainingSettings,
     *,
     tail_learning_rate: float,
+    seed: int,
+    is_learnt: bool,
     source_of: Callable[[BaseMethod, TrainingSettings], BatchSource],
     overview: Callable[[int], Overview],
     fabric: Fabric,
     progress: Progress,
-) -> None:
-    """Train the reference on the labels, give it to the guide, and let the tail start from it.
+) -> Guide | None:
+    """Return what guides the gradients, if EAGC is active: train a reference on the labels, and start from it.
 
     Args:
-        guide: receives the reference and the subspace of its features.
-        tail: the trained part of the network; `overview` sees images through it.
-        task: the facts of the run; its generator draws the reference's classifier.
+        chosen: the settings of EAGC.
+        model: the model to be trained; `overview` sees images through its tail.
         training: the settings of the main training.
         tail_learning_rate: the tail's share of the learning rate.
+        seed: of the reference's classifier.
+        is_learnt: whether a checkpoint holds the state of the guide, so that nothing is to be learnt here.
         source_of: gives the batches of a method with other settings of training.
         overview: gives all images as the tail sees them.
         fabric: of this run.
         progress: shows the epochs.
     """
-    c, own = guide.chosen, deepcopy(tail.state_dict())
+    if not chosen.active:
+        return None
+    tail = model.backbone.tail
+    guide = Guide(chosen, tail, model.backbone.n_features).to(model.device)
+    if is_learnt:
+        return guide
+    own = deepcopy(tail.state_dict())
     settings = replace(
         training,
-        epochs=c.reference_epochs,
-        batch_size=c.reference_batch_size,
-        learning_rate=c.reference_learning_rate,
+        epochs=chosen.reference_epochs,
+        batch_size=chosen.reference_batch_size,
+        learning_rate=chosen.reference_learning_rate,
         weight_decay=WEIGHT_DECAY,
     )
-    method = _Reference(None, task)
-    progress.tell(f"The reference learns from the labels alone ({c.reference_epochs} epochs).")
+    method = _Reference(None, replace(model.method.task, generator=torch_generator(seed, "reference")))
+    progress.tell(f"The reference learns from the labels alone ({chosen.reference_epochs} epochs).")
     # A copy: where several processes train, a network can be wrapped for that only once.
     learner = Learner(deepcopy(tail), method, tail_learning_rate=tail_learning_rate)
     train(learner, source_of(method, settings), settings, overview=overview, fabric=fabric, run=None, progress=progress)
     for network in (tail, guide.reference):
         network.load_state_dict(learner.tail.state_dict())
     seen = overview(0)
-    guide.to(seen.features_nd.device).open_subspace(seen.features_nd[(seen.labels_n >= 0).to(seen.features_nd.device)])
-    if not c.start_from_reference:
+    is_labelled_n = (seen.labels_n >= 0).to(seen.features_nd.device)
+    guide.to(seen.features_nd.device).open_subspace(seen.features_nd[is_labelled_n])
+    if not chosen.start_from_reference:
         tail.load_state_dict(own)
+    return guide
 
 
 class _Reference(BaseMethod):

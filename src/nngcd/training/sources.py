@@ -167,3 +167,23 @@ class OnlineViews(_Drawn):
             # Item 0 is the centre view: left out when there are two random ones, else the second.
             hidden_vb = run_trunk(self.backbone, views_bv.flip(1)[:, :2].transpose(0, 1))
             yield HiddenBatch(hidden_vb, self.labels_n[image_b[part]], image_b[part], len(image_b))
+
+
+class RestingFirst:
+    """Gives the batches of one source in the first epochs, in which the block rests, and those of another afterwards.
+
+    A block that is trained from the first step on follows heads that know nothing yet, and its features become worse
+    than they were (Kumar et al., "Fine-tuning can distort pretrained features", ICLR 2022).
+    """
+
+    def __init__(self, rested: BatchSource, source: BatchSource, resting_epochs: int) -> None:
+        self.rested, self.source, self.resting_epochs = rested, source, resting_epochs
+
+    @property
+    def n_batches(self) -> int:
+        """Batches per epoch."""
+        return self.source.n_batches
+
+    def batches(self, epoch: int) -> Iterator[HiddenBatch]:
+        """Yield the batches, of features while the block rests."""
+        return (self.rested if epoch < self.resting_epochs else self.source).batches(epoch)

@@ -1,4 +1,4 @@
-"""From a request to an answer: reading under the lock, editing on the right version, errors as JSON."""
+"""From a request to its answer: reading under the lock, editing the right version, errors as JSON."""
 
 from __future__ import annotations
 

@@ -15,11 +15,11 @@ from nngcd.backbones.whitened import whitened
 from nngcd.clustering.whitening import whitened_within_classes, whitening
 from nngcd.core.errors import ConfigError
 from nngcd.runs.preparing import prepare
+from nngcd.runs.views import whitened_views
 from nngcd.settings import resolve
 from nngcd.training.bank import MemoryBank
 from nngcd.training.learner import Learner
 from nngcd.training.model import move
-from nngcd.training.whitened_views import whitened_views
 
 
 @pytest.fixture

@@ -1,15 +1,13 @@
-"""`nngcd.run` and the `Run` it returns: everything you can do with a finished run, from Python."""
+"""`Run`: everything you can do with a finished run, from Python."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from nngcd import pipeline
 from nngcd.core.config import build
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
@@ -19,7 +17,6 @@ from nngcd.report import MAX_IMAGES, read_findings, write_report
 from nngcd.review.edit_block import EditBlock
 from nngcd.review.reviewed import reviewed_results
 from nngcd.runs.evaluation import evaluate
-from nngcd.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,49 +106,3 @@ class Run:
             DataError: the true labels are not known.
         """
         return evaluate(self.folder, None if truth is None else Path(truth))
-
-
-def run(  # noqa: PLR0913 (everything but the data has a default)
-    data: str | Path | None = None,
-    settings: Settings | Mapping[str, Any] | None = None,
-    *,
-    from_review: str | Path | None = None,
-    out: str | Path | None = None,
-    report: bool = True,
-    cache: str | Path | None = None,
-    progress: Progress | None = None,
-) -> Run:
-    """Sort images into known and new categories, and write everything into one run folder.
-
-    Args:
-        data: a folder, a table, an .npz file or the name of a data set, as for `nngcd fit`.
-        settings: settings that differ from the recipe, nested as in config.yaml, for example
-            `{"method": "simgcd", "k": 12}`.
-        from_review: a finished run to start from, using its reviewed labels; instead of `data`.
-        out: the run folder to create, by default `runs/NAME-DATE`; if it exists, `-2` is added.
-        report: whether to write report.html, if the data are images.
-        cache: folder that keeps the views of images for later runs; your own cache by default.
-        progress: receives the stages of the work.
-
-    Raises:
-        UserError: the data or the settings cannot be used, or the machine lacks something.
-
-    Example:
-        >>> import nngcd
-        >>> trees = nngcd.run("my_images/", {"k": 12}, out="runs/trees")  # doctest: +SKIP
-        >>> trees.results  # doctest: +SKIP
-    """
-    return Run(
-        pipeline.run(data, settings, from_review=from_review, out=out, report=report, cache=cache, progress=progress)
-    )
-
-
-def resume(
-    path: str | Path, *, report: bool = True, cache: str | Path | None = None, progress: Progress | None = None
-) -> Run:
-    """Finish an interrupted run. The result is the same as without the interruption.
-
-    Raises:
-        UserError: there is no such run, or its data have changed since it began.
-    """
-    return Run(pipeline.resume(path, report=report, cache=cache, progress=progress))

@@ -13,11 +13,11 @@ from nngcd.core.progress import Progress
 from nngcd.core.seeds import torch_generator
 from nngcd.methods import mugcd, nngcd
 from nngcd.methods.contract import Task
+from nngcd.runs.views import rested_features, rested_views
 from nngcd.training import loop
 from nngcd.training.bank import MemoryBank
 from nngcd.training.learner import Learner
-from nngcd.training.resting import RestingFirst, rested_features, rested_views
-from nngcd.training.sources import BankViews
+from nngcd.training.sources import BankViews, RestingFirst
 
 N = 24
 LABELS = torch.where(torch.arange(N) % 4 < 2, torch.arange(N) % 2, -1).numpy()
