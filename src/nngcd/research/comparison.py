@@ -47,7 +47,8 @@ class ComparisonRow:
         """The row of a table with the columns `HEAD`."""
         peak = "-" if self.peak_gb is None else f"{self.peak_gb:.1f}"
         seeds = " ".join(str(seed) for seed in self.scores)
-        return [self.name, *(self.cell(score) for score in SCORES), seeds, f"{self.processor_minutes:.1f}", peak]
+        minutes = f"{self.processor_minutes:.{1 if self.processor_minutes >= 1 else 2}f}"
+        return [self.name, *(self.cell(score) for score in SCORES), seeds, minutes, peak]
 
     @property
     def accuracy(self) -> dict[int, float]:
