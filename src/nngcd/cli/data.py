@@ -1,4 +1,4 @@
-"""`nngcd data`: which benchmarks there are, where they lie on this machine, and whether a copy is whole."""
+"""`nngcd data`: the known benchmarks, where they are on this machine, and whether a copy is complete."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from nngcd.cli.display import say
 from nngcd.core.errors import ResourceError
 
 PORT = 8765
-HOST_HELP = "Address to listen on. Any but the default lets others on the network connect."
+HOST_HELP = "Address to listen on. Any other than the default lets others on the network connect."
 READ_ONLY_HELP = "Show the page, but allow no edits."
 APPLY_HELP = "Apply the corrections in a CSV file instead of opening a page. Shows them first."
 MOST_SHOWN = 20

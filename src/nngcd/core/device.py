@@ -59,7 +59,7 @@ def choose_precision(name: str, device: torch.device) -> Precision:
 
 
 def choose_workers(n_workers: int | None) -> int:
-    """Return the number of image-reading processes: as asked, or one per core up to 8, shared with processes beside us.
+    """Return the number of image-reading processes: as asked, or one per core up to 8, shared among processes.
 
     Reading takes turns with the network on a small CPU, where one core less still leaves the network starved.
     """

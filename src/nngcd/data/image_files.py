@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from nngcd.data.decoding import DEFAULT, Decoding, UnreadableError, decode_rgb, 
 from nngcd.data.image_content import read_image_file, why_unreadable
 from nngcd.data.looks import look_of
 from nngcd.data.packs import Pack, PackedFile
+from nngcd.data.shrinking import Shrinker
 from nngcd.data.sightings import Facts, recall, remember, without_thumbnail
 from nngcd.data.split import Problem
 
@@ -111,12 +113,11 @@ class ImageFiles:
     def fingerprint(self, index: int) -> str:
         """Return the sha256 of one file, with what changes its pixels."""
         # Views that are kept for later runs are found by this.
-        suffix = "" if self.decoding.grey_range is None else f"-grey{self.decoding.grey_range}"
         if self.content_hashes is not None:
-            return self.content_hashes[index] + suffix
+            return self.decoding.fingerprint(self.content_hashes[index])
         path = self.root / self.file_names[index]
         try:
-            return hashlib.sha256(read_image_file(path, self.decoding)).hexdigest() + suffix
+            return self.decoding.fingerprint(hashlib.sha256(read_image_file(path, self.decoding)).hexdigest())
         except UnreadableError as error:
             raise DataError(f"D20: cannot read image '{path}': {error}.") from error
 
@@ -166,11 +167,12 @@ def check_files(
     decoding: Decoding = DEFAULT,
     n_workers: int | None = None,
     on_progress: OnProgress | None = None,
+    shrinker: Shrinker | None = None,
 ) -> tuple[FileCheck, ...]:
     """Return what is found in each file; nothing is decided here. `nngcd check` and `nngcd fit` both see this."""
     found: list[FileCheck] = []
     with ThreadPoolExecutor(n_workers or n_cores()) as pool:
-        for check in pool.map(lambda name: check_file(root / name, decoding), file_names):
+        for check in pool.map(lambda name: check_file(root / name, decoding, shrinker), file_names):
             found.append(check)
             if on_progress is not None:
                 on_progress(len(found), len(file_names))
@@ -243,23 +245,24 @@ class FileCheck:
     reason: str | None = None
 
 
-def check_file(path: Path | PackedFile, decoding: Decoding = DEFAULT) -> FileCheck:
+def check_file(path: Path | PackedFile, decoding: Decoding = DEFAULT, shrinker: Shrinker | None = None) -> FileCheck:
     """Return what a file holds; all of it is read, so that half a file is not taken for a whole one."""
     try:
         data = read_image_file(path, decoding)
         content_hash = hashlib.sha256(data).hexdigest()
-        facts = _seen(data, content_hash, decoding)
+        facts = _seen(data, content_hash, decoding, shrinker)
     except (OSError, UnreadableError) as error:
         code, reason = why_unreadable(error)
         return FileCheck(code=code, reason=reason)
     return FileCheck(content_hash, facts)
 
 
-def _seen(data: bytes, content_hash: str, decoding: Decoding) -> Facts:
+def _seen(data: bytes, content_hash: str, decoding: Decoding, shrinker: Shrinker | None) -> Facts:
     """Return the facts of the image in a file, which is decoded unless an earlier command did it."""
     # With other settings something else is seen, or refused.
     kept = recall(content_hash) if decoding == DEFAULT else None
-    facts = kept or probe(data, decoding)
+    shrink = None if shrinker is None else partial(shrinker.keep, decoding.fingerprint(content_hash))
+    facts = kept or probe(data, decoding, shrink=shrink)
     if kept is None and decoding == DEFAULT:
         remember(content_hash, facts)
     return without_thumbnail(facts)

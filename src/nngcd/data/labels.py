@@ -1,4 +1,4 @@
-"""From what the user wrote beside an image to a label: we ask instead of guessing."""
+"""From what the user wrote about an image to a label: nngcd asks instead of guessing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nngcd.data.split import UNLABELLED, Problem
 UNSURE_FOLDER = "_unsure"
 """Where `nngcd export --to folders` puts images that nobody is sure of."""
 UNLABELLED_FOLDERS = ("_unlabeled", "_unlabelled", "unlabeled", "unlabelled", UNSURE_FOLDER)
-"""Folders, in any case, whose images are to be sorted: they are no category."""
+"""Folders, in any case, whose images are to be sorted: they are not categories."""
 UNCLEAR_NAMES = (
     "unknown", "other", "-1", "?", "nan", "misc", "none", "null", "na", "n/a", "<na>", "nat", *UNLABELLED_FOLDERS
 )  # fmt: skip

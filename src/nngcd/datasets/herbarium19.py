@@ -23,7 +23,7 @@ def load(root: Path | None, request: Request = TRAINING) -> tuple[Split, Truth |
     that way, then by file name.
 
     Args:
-        root: the folder that holds `small-train`, and for test images `small-validation`, too.
+        root: the folder that holds `small-train`, and for test images also `small-validation`.
         request: which images are wanted, and how.
 
     Raises:

@@ -11,7 +11,7 @@ from nngcd.datasets.counts import Part
 from nngcd.datasets.official_files import Layout, find_layout
 from nngcd.datasets.published import published_split
 
-# A user may give the training folder itself; its test images lie beside it.
+# A user may give the training folder itself; its test images are next to it.
 _FOLDERS: dict[Part, tuple[str, ...]] = {
     "train": ("", "train", "ILSVRC/Data/CLS-LOC/train"),
     "test": ("val", "ILSVRC/Data/CLS-LOC/val", "../val"),

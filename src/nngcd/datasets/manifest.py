@@ -16,6 +16,7 @@ from nngcd.data.labels import texts_as_labels
 from nngcd.data.listed import Listed, read
 from nngcd.data.manifest_rows import TableRow, read_rows
 from nngcd.data.reading_settings import ReadingSettings
+from nngcd.data.shrinking import Shrinker
 from nngcd.data.split import Problem, Split, Truth
 from nngcd.datasets.folder import images_among, label_of, notes_on_hidden
 
@@ -28,6 +29,7 @@ def load(
     reading: ReadingSettings = DEFAULT,
     use_labels: bool = True,
     on_progress: OnProgress | None = None,
+    shrinker: Shrinker | None = None,
 ) -> tuple[Split, Truth | None]:
     """Return the images a manifest lists; an empty label, or -1 in a column of numbers, means unlabelled.
 
@@ -36,11 +38,12 @@ def load(
         reading: what the user says about files and labels.
         use_labels: False to read images that are only to be predicted, whatever their labels say.
         on_progress: called with the number of files checked and their total.
+        shrinker: keeps what a network will need of large images.
 
     Raises:
         DataError: the table cannot be read, is unclear or contradicts itself, or too many files are missing or bad.
     """
-    return read(find(root, reading, use_labels=use_labels), reading, on_progress=on_progress), None
+    return read(find(root, reading, use_labels=use_labels), reading, on_progress=on_progress, shrinker=shrinker), None
 
 
 def find(

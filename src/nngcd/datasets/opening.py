@@ -19,6 +19,7 @@ from nngcd.data.packed_files import ENDINGS as PACKED
 from nngcd.data.packed_files import packed_kind
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.sampling import fewer_labels, long_tail, some_of
+from nngcd.data.shrinking import Shrinker
 from nngcd.data.sources import Source, source_of_files, source_of_split
 from nngcd.data.split import Split, Truth
 from nngcd.datasets.arrays import is_array_file
@@ -37,6 +38,7 @@ def open_dataset(
     dataset: str | None = None,
     reading: ReadingSettings | None = None,
     on_progress: OnProgress | None = None,
+    shrinker: Shrinker | None = None,
     part: Part = "train",
 ) -> tuple[Split, Truth | None]:
     """Return the split, and the truth where there is one, of a path or of a dataset known by name.
@@ -44,9 +46,10 @@ def open_dataset(
     Args:
         data: a folder, a table (.csv, .tsv, .parquet), an .npz file, or a name: `digits`, or a benchmark that was
             added with `nngcd data add`. What exists as a path is read as a path, whatever its name.
-        dataset: the name of the dataset that lies at `data`, for example `cub`; found from the path by default.
+        dataset: the name of the dataset that is at `data`, for example `cub`; found from the path by default.
         reading: how the data are read.
         on_progress: called with the number of files read and their total, by datasets that read files.
+        shrinker: keeps what a network will need of large images; for the user's own.
         part: the images to learn from, or a benchmark's official test images, which carry no labels.
 
     Raises:
@@ -56,7 +59,9 @@ def open_dataset(
     name, root, reading = locate(data, dataset, reading)
     load = find_component("nngcd.datasets", name, "load").load
     request = Request(part=part, draw=reading.draw, allow_bad=reading.allow_bad, on_progress=on_progress)
-    options = _accepted(load, on_progress=on_progress, draw=reading.draw, reading=reading, request=request)
+    options = _accepted(
+        load, on_progress=on_progress, draw=reading.draw, reading=reading, request=request, shrinker=shrinker
+    )
     if part != "train" and "request" not in options:
         raise DataError(f"'{data}' has no official test images; benchmarks have: {', '.join(published_names())}.")
     if reading.draw != "pooled" and not options.keys() & {"draw", "request"}:
@@ -148,7 +153,7 @@ def _accepted(load: Callable[..., object], **options: object) -> dict[str, objec
 
 
 def locate(data: str, dataset: str | None, reading: ReadingSettings | None) -> tuple[str, Root, ReadingSettings]:
-    """Return which dataset this is, where it lies (None when it lies nowhere or was not added), and how it is read."""
+    """Return the name of the dataset, its place (None when it has none or was not added), and how it is read."""
     if not data:
         raise ConfigError(
             "DATA", data, "is empty; give a folder, a table, an .npz file or a dataset (`.`: this folder)"

@@ -21,7 +21,7 @@ class CopyReport:
 
     Args:
         name: the benchmark.
-        root: where the copy lies.
+        root: where the copy is.
         n_old: the number of old classes.
         n_new: the number of new classes.
         counts: images expected and found.
@@ -51,7 +51,7 @@ def verify(name: str, root: Path, *, progress: Progress, allow_bad: float = ALLO
     Args:
         name: the benchmark.
         root: the folder, as for `--dataset`.
-        progress: is told of each file.
+        progress: receives each file.
         allow_bad: share of unreadable files above which the copy is refused.
 
     Raises:

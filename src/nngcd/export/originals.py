@@ -132,7 +132,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Arrays:
-    """Images that lie in an array: exported as PNG files of their own."""
+    """Images in an array: exported as PNG files of their own."""
 
     images: Images
     rows: dict[str, int]

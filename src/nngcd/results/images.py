@@ -154,7 +154,7 @@ def reading_of(settings: Mapping[str, Any]) -> ReadingSettings:
 
 
 def _opened_again(settings: Mapping[str, Any], results: pd.DataFrame) -> Pictures:
-    """Return the images of a data set that is no folder of files, such as the digits or an archive of arrays."""
+    """Return the images of a data set that is not a folder of files, such as the digits or an .npz archive."""
     missing = "The images were moved or deleted after the run"
     again = "Say where they are now: nngcd report RUN --root FOLDER"
     try:

@@ -77,7 +77,7 @@ def suspicion_words(summary: Mapping[str, Any]) -> list[str]:
 
 
 def split_words(summary: Mapping[str, Any], *, most: int | None = None) -> list[str]:
-    """Return a sentence for each known category that was split, at most so many, and how many more there are."""
+    """Return a sentence for each known category that was split, at most `most`, and how many more there are."""
     splits: dict[str, list[dict[str, Any]]] = {}
     for found in summary.get("known_splits", []):
         splits.setdefault(found["category"], []).append(found)

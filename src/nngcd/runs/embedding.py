@@ -31,7 +31,7 @@ from nngcd.training.prefetch import prefetched
 
 ENDINGS = (".npy", ".parquet")
 ROWS = ["file_name", "image_id", LABEL]
-"""Columns of the table beside a `.npy` file."""
+"""Columns of the table that comes with a `.npy` file."""
 ROWS_PER_GROUP = 4096
 PartFormat = Literal["parquet", "npy"]
 

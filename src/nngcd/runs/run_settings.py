@@ -57,7 +57,7 @@ def completed(asked: config.Values) -> config.Values:
     if "effort" not in values:
         # Training a stage of our own backbone gains nothing over frozen features (docs/results/parts.md).
         is_fast = choose_device(values.get("device", "auto")).type != "cpu"
-        # Not the flag alone: a recipe of a method may name a backbone, too.
+        # Not only the flag: the recipe of a method may also name a backbone.
         is_other = is_fast and resolve(values | {"effort": "normal"}).backbone != OWN_BACKBONE
         values["effort"] = "normal" if is_other else "quick"
     return values
