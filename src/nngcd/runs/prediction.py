@@ -71,7 +71,7 @@ class Predictor:
         run.check_complete()
         model, categories = Model.load(run.model)
         model, confidence = model.to(choose_device(device)), Confidence.load(run.model)
-        names = _reviewed_names(run, categories)
+        names = reviewed_names(run, categories)
         return cls(
             model=model, categories=categories, confidence=confidence, names=names, workers=workers, engine=engine
         )  # fmt: skip
@@ -145,7 +145,7 @@ class Predictor:
         return table.reindex(columns=columns).astype({n: "float64" if is_number[n] else _TEXT for n in columns})
 
 
-def _reviewed_names(run: RunFolder, categories: Sequence[str]) -> dict[str, str]:
+def reviewed_names(run: RunFolder, categories: Sequence[str]) -> dict[str, str]:
     """Return what each category is called now. The model knows nothing of a split: its parts are all named."""
     if not run.edits.is_file():
         return {}
