@@ -21,7 +21,8 @@ from nngcd.core.errors import ConfigError, DataError, UserError, warn
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_results
-from nngcd.data.reading_settings import ReadingSettings
+from nngcd.data.sources import source_of_split
+from nngcd.datasets.opening import open_source
 from nngcd.finished_run import Run
 from nngcd.report import MAX_IMAGES, findings_from_fit, write_report
 from nngcd.results.confidence import Confidence
@@ -29,7 +30,7 @@ from nngcd.results.moves import move_facts
 from nngcd.results.result_tables import category_table, describe, results_of
 from nngcd.review.edit_block import EditBlock
 from nngcd.review.reviewed import reviewed_results
-from nngcd.runs.prediction import Predictor, features_of, predict_with, reading_of, reviewed_names, stream
+from nngcd.runs.prediction import Sorter, features_of, reading_of, reviewed_names
 from nngcd.runs.writing import MODEL_FILES, read_estimate
 from nngcd.settings import resolve, to_values
 from nngcd.training.model import Model
@@ -141,21 +142,19 @@ class CategoryDiscovery(TransformerMixin, ClusterMixin, BaseEstimator):  # type:
         return novelty
 
     def predict_table(self, X: Source) -> pd.DataFrame:  # noqa: N803 (as scikit-learn)
-        """Return one row per image: file name, category, known or new, confidence. Unreadable files come last.
-
-        With a run folder, `label` has the names that its review gave, as in the table of `nngcd predict`.
-        """
+        """Return one row per image, as `nngcd predict` writes it: category, name given in a review, confidence."""
         check_is_fitted(self, "model_")
         model = self.model_.to(choose_device(self.device))
         run: RunFolder | None = getattr(self, "run_", None)
         names = reviewed_names(run, list(self.classes_)) if run else {}
-        predictor = Predictor(model=model, categories=list(self.classes_), confidence=self.confidence_, names=names)
-        if not isinstance(X, (str, Path)):
-            return predict_with(predictor, images_of(self, X), progress=self.progress)
-        # As `nngcd predict` does, file by file: other batches would differ in the last digit.
-        reading = reading_of(run) if run else ReadingSettings()
-        blocks = stream(predictor, str(X), reading=reading, progress=self.progress or Progress())
-        return pd.concat([block.table for block in blocks], ignore_index=True)
+        sorter = Sorter(model=model, categories=list(self.classes_), confidence=self.confidence_, names=names)
+        if isinstance(X, (str, Path)):
+            # As `nngcd predict` does, file by file: other batches would differ in the last digit.
+            source = open_source(str(X), reading=reading_of(run) if run else None, use_labels=False)
+        else:
+            source = source_of_split(images_of(self, X))
+        blocks = sorter.blocks(source, progress=self.progress)
+        return pd.concat([sorter.no_rows(), *(block.table for block in blocks)], ignore_index=True)
 
     def transform(self, X: Source) -> NDArray[np.float32]:  # noqa: N803 (as scikit-learn)
         """Return the learned features."""

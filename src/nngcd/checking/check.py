@@ -148,6 +148,7 @@ def check_data(
     name, root, reading = locate(data, dataset, reading)
     if name not in ("folder", "manifest"):
         return check_split(open_dataset(data, dataset=dataset, reading=reading, on_progress=on_progress)[0], data)
+    assert not isinstance(root, str)
     found = folder.find(root, reading) if name == "folder" else manifest.find(root, reading, wants_rest=True)
     checks = check_files(found.folder, found.file_names, decoding=reading.decoding, on_progress=on_progress)
     return check_listed(found, reading, checks, data=data)

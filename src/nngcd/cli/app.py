@@ -26,6 +26,7 @@ from nngcd.cli import (
     export,
     figures,
     fit,
+    parts,
     predict,
     report,
     review,
@@ -38,6 +39,8 @@ from nngcd.core.cores import n_launched
 from nngcd.core.errors import ResourceError, TrainingError, UserError
 
 EXIT_BUG = 1
+SHARED = ("fit", "embed", "predict")
+"""Commands that torchrun may start in several processes."""
 
 app = typer.Typer(
     name="nngcd",
@@ -56,6 +59,7 @@ for command in (
     export.export,
     predict.predict,
     embed.embed,
+    parts.merge,
     estimate_k.estimate_k,
     evaluate.evaluate,
     compare.compare,
@@ -86,9 +90,9 @@ def start(
 
     Try it now:  nngcd demo
     """
-    if n_launched() > 1 and context.invoked_subcommand != "fit":
+    if n_launched() > 1 and context.invoked_subcommand not in SHARED:
         raise UserError(
-            f"only `nngcd fit` runs in several processes; start `nngcd {context.invoked_subcommand}` in one."
+            f"only {', '.join(SHARED)} run in several processes; start `nngcd {context.invoked_subcommand}` in one."
         )
 
 

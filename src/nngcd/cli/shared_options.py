@@ -14,7 +14,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON and
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not print progress.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also print the library's log.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as printed by `nngcd fit`.")]
-_DATA_HELP = "Folder of images, table (.csv, .parquet), arrays (.npz), or a name from `nngcd data list`."
+_DATA_HELP = (
+    "Folder of images, table (.csv, .parquet), tars, Parquet or Arrow files (also s3://..., gs://...), arrays (.npz), "
+    "or a name from `nngcd data list`."
+)
 Data = Annotated[str, typer.Argument(metavar="DATA", help=_DATA_HELP)]
 OptionalData = Annotated[str | None, typer.Argument(metavar="DATA", help=_DATA_HELP)]
 Dataset = Annotated[str | None, typer.Option(help="How to read DATA, for example cub. (default: detected)")]

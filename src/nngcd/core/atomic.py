@@ -63,7 +63,7 @@ def atomic(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def writing(path: Path | str) -> Iterator[None]:
     """Report any error as `path` that cannot be written; for blocks that only write it.
 
     Raises:
@@ -172,7 +172,7 @@ _File = TypeVar("_File", bound=_Closable)
 
 
 @contextmanager
-def closing(path: Path, file: _File) -> Iterator[_File]:
+def closing(path: Path | str, file: _File) -> Iterator[_File]:
     """Yield what `path` is written with and close it, which writes the rest; an error of the block goes first.
 
     Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sys
 from pathlib import Path
@@ -25,7 +26,7 @@ def keep_freed_memory() -> None:
     is_tuned = any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ)
     if sys.platform != "linux" or is_tuned:
         return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    mallopt = getattr(_libc(), "mallopt", None)
     if mallopt is not None:
         mallopt(_MMAP_THRESHOLD, LARGEST_KEPT)
         mallopt(_TRIM_THRESHOLD, MOST_KEPT)
@@ -36,6 +37,10 @@ def forget_peak() -> None:
 
     Only Linux can forget the peak of its own memory; elsewhere it stays that of the whole process.
     """
+    gc.collect()
+    # What `keep_freed_memory` keeps would count as the next run's.
+    if (trim := getattr(_libc(), "malloc_trim", None)) is not None:
+        trim(0)
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     try:
@@ -58,6 +63,10 @@ def peak_gb() -> dict[str, float]:
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out: on a CPU torch has no class of its own for that."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
+
+
+def _libc() -> ctypes.CDLL | None:
+    return ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def _ram_peak() -> float:

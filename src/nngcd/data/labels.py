@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Sequence
@@ -24,6 +25,17 @@ UNCLEAR_NAMES = (
 """Names, in any case, that may also mean "no label": what tables and arrays make of a gap, and there also what is no
 category as a folder."""
 SHORTEST_TYPO = 6
+
+
+def texts_as_labels(texts: Sequence[str | None]) -> list[str | None]:
+    """Return the label texts; in a column of numbers -1 and NaN become None, and 3.0 becomes 3."""
+    if not all(text is None or is_number(text) for text in texts):
+        return [None if text is None else unicodedata.normalize("NFC", text) for text in texts]
+    return [None if text is None or _is_no_label(float(text)) else text.removesuffix(".0") for text in texts]
+
+
+def _is_no_label(number: float) -> bool:
+    return math.isnan(number) or number == -1
 
 
 def settle_unclear(

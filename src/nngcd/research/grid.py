@@ -59,6 +59,7 @@ class Cell:
 SMOKE: dict[str, dict[str, int]] = {
     "training": {"epochs": 2},
     "reading": {"n_images": 300},
+    "eagc": {"reference_epochs": 2},
     "loss": {"n_steps": 20, "search_steps": 5, "n_candidates": 3},
 }
 """Enough to see whether everything runs, and nothing else; of the losses' settings a method takes those it has."""

@@ -65,7 +65,7 @@ def sweep_report(study: str, dataset: str, rows: Sequence[ComparisonRow], summar
     published = [published_pretraining(dataset, row.name) for row in rows]
     if not any(published):
         return report
-    note = published_line("Table VI of the paper, NN-GCD", dataset, summaries, backbones=tuple(PRE_TRAININGS))
+    note = published_line("NN-GCD, Table VI", dataset, summaries, tuple(PRE_TRAININGS))
     return with_published(dataclasses.replace(report, notes=[*report.notes, note]), published)
 
 

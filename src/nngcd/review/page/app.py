@@ -61,6 +61,7 @@ class ReviewPage:
             Route("/api/categories", reading(self.desk, self.categories), methods=get),
             Route("/api/categories/{id}", reading(self.desk, self.category), methods=get),
             Route("/api/categories/{id}/images", reading(self.desk, self.images), methods=get),
+            Route("/api/categories/{id}/screen", reading(self.desk, self.screen), methods=get),
             Route("/api/categories/{id}/nearest", reading(self.desk, self.nearest), methods=get),
             Route("/api/categories/{id}/parts", reading(self.desk, self.parts), methods=get),
             Route("/api/suggestions", self.suggestions, methods=get),
@@ -134,6 +135,19 @@ class ReviewPage:
         """Return a part of a category's images."""
         rows = listing.images_of(self.desk, request.path_params["id"], request.query_params.get("order", "doubtful"))
         return self._image_part(rows, *part(request, 120))
+
+    def screen(self, request: Request) -> JsonValues:
+        """Return all that the queue shows of a category, which is null where it is retired or holds no images."""
+        id_ = request.path_params["id"]
+        category = self.desk.review.state.live.get(id_)
+        if category is None or not self.desk.index.size(id_):
+            return {"category": None}
+        rows = listing.images_of(self.desk, id_, "doubtful")
+        return {
+            "category": listing.one_category(self.desk, id_),
+            "images": self._image_part(rows, *part(request, 120)),
+            "nearest": listing.nearest(self.desk, id_),
+        }
 
     def nearest(self, request: Request) -> JsonValues:
         """Return the most similar categories."""
