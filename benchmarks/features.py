@@ -35,7 +35,7 @@ from nngcd.backbones.engines import openvino_version
 from nngcd.backbones.sizes import with_sizes
 from nngcd.data.decoding import decode_rgb
 
-SIZES = (1.0, 1.25, 1.5)
+SIZES = (1.0, 1.286, 1.429)
 NETWORKS = {"lite0, one size": ("efficientnet_lite0", (1.0,)), "lite0, three sizes": ("efficientnet_lite0", SIZES),
             "ViT-S/16": ("vit_small_patch16_224", (1.0,)), "ViT-B/16": ("vit_base_patch16_224", (1.0,))}  # fmt: skip
 ROWS = (*NETWORKS, "decoding", "photos", "cub")

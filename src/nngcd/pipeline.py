@@ -22,6 +22,7 @@ from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config
 from nngcd.core.user_cache import default_cache
 from nngcd.data.findings import notes_of
+from nngcd.data.shrinking import Shrinker
 from nngcd.data.split import Split, Truth
 from nngcd.datasets.opening import open_dataset
 from nngcd.finished_run import Run
@@ -32,6 +33,7 @@ from nngcd.results.result_tables import Fitted, name_clusters, new_prefix, with_
 from nngcd.runs import writing
 from nngcd.runs.at_work import at_work, begun_words, new_run_folder, resume_command
 from nngcd.runs.estimation import moves_range, number_of_categories
+from nngcd.runs.first_look import shrinking
 from nngcd.runs.from_review import values_from_review
 from nngcd.runs.preparing import Job, check_start, prepare
 from nngcd.runs.run_settings import settings_of
@@ -172,22 +174,25 @@ def carry_out(  # noqa: PLR0913 (a run of its own, one that goes on, or one of m
     check_start(settings)
     if out:  # before the images are read, which may take long
         check_outside(out, settings.data_path)
-    split, truth = opened or open_data(settings, progress)
-    job = prepare(split, settings)
-    for note in notes_of(split):
-        warn(str(note))
-    folder = begun or new_run_folder(out, split, settings.data_path, may_rename=opened is None)
-    with at_work(folder, go_on or resume_command(folder, cache)):
-        for line in begun_words(job, folder.path, out):
-            progress.tell(line)
-        discover(job, truth, folder, cache=cache or default_cache(folder.path.parent), progress=progress)
+    with shrinking(settings) as shrinker:
+        split, truth = opened or open_data(settings, progress, shrinker)
+        job = prepare(split, settings, shrinker=shrinker)
+        for note in notes_of(split):
+            warn(str(note))
+        folder = begun or new_run_folder(out, split, settings.data_path, may_rename=opened is None)
+        with at_work(folder, go_on or resume_command(folder, cache)):
+            for line in begun_words(job, folder.path, out):
+                progress.tell(line)
+            discover(job, truth, folder, cache=cache or default_cache(folder.path.parent), progress=progress)
     return folder
 
 
-def open_data(settings: Settings, progress: Progress) -> Opened:
+def open_data(settings: Settings, progress: Progress, shrinker: Shrinker | None = None) -> Opened:
     """Open the data of a run."""
     reading = Counted(progress, "reading")
-    opened = open_dataset(settings.data, dataset=settings.dataset, reading=settings.reading, on_progress=reading)
+    opened = open_dataset(
+        settings.data, dataset=settings.dataset, reading=settings.reading, on_progress=reading, shrinker=shrinker
+    )
     reading.finish()
     return opened
 

@@ -23,7 +23,7 @@ Change = Callable[[bool], list[str]]
 """Makes corrections, or only says what they would be."""
 
 PORT = 8765
-HOST_HELP = "Address to listen on. Any but the default lets others on the network connect."
+HOST_HELP = "Address to listen on. Any other than the default lets others on the network connect."
 READ_ONLY_HELP = "Show the page, but allow no edits."
 APPLY_HELP = "Apply the corrections in a CSV file instead of opening a page. Shows them first."
 YES_HELP = "With --apply or --from-folders: do not ask for confirmation."

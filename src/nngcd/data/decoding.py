@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -20,14 +20,19 @@ else:
     pi_heif.register_heif_opener()
     HEIF = ("HEIF",)
 
-from nngcd.data.looks import SIDE, look_of
-from nngcd.data.sightings import Facts
+from nngcd.data.looks import SIDE as LOOK_SIDE
+from nngcd.data.looks import look_of
+from nngcd.data.sightings import Facts, is_large
 from nngcd.data.thumbnails import thumbnail_jpeg
 
 # Pillow knows far more formats, but some of them start other programs (EPS runs Ghostscript) and none is a photograph.
 FORMATS = ("JPEG", "PNG", "TIFF", "BMP", "WEBP", "GIF", "PPM", *(("AVIF",) if features.check("avif") else ()), *HEIF)
 REDUCED_SIDE = 2
 """A JPEG is decoded at a half, a quarter or an eighth while it stays this many times as large as it is needed."""
+LARGE_SIDE = 365
+"""The short side that large images are first decoded for: three sizes of a network of 224 pixels."""
+Shrink = Callable[[Image.Image, Callable[[int], bool]], None]
+"""Takes a large image, and a function that says for which short sides it is right."""
 _FIRST_BYTES = (b"\xff\xd8\xff", b"\x89PNG", b"II*\0", b"MM\0*", b"RIFF", b"GIF8")
 _ORIENTATION = 0x0112
 PILLOW_PIXELS = 178_956_970
@@ -49,6 +54,10 @@ class Decoding:
     def max_bytes(self) -> int:
         """The largest file that is read: as many pixels as are allowed, not compressed, in four channels of 16 bits."""
         return 8 * (self.max_pixels or PILLOW_PIXELS)
+
+    def fingerprint(self, content_hash: str) -> str:
+        """Return what names the pixels of a file: the hash of its content, with what changes its pixels."""
+        return content_hash if self.grey_range is None else f"{content_hash}-grey{self.grey_range}"
 
 
 DEFAULT = Decoding()
@@ -72,32 +81,53 @@ def decode_rgb(data: bytes, decoding: Decoding = DEFAULT, *, short_side: int | N
     """
     with _opened(data, decoding) as image:
         if short_side is not None:
-            image.draft(None, (REDUCED_SIDE * short_side, REDUCED_SIDE * short_side))
+            _reduce(image, short_side)
         image.load()
         return to_rgb(image, decoding.grey_range)
 
 
-def probe(data: bytes, decoding: Decoding = DEFAULT) -> Facts:
+def probe(data: bytes, decoding: Decoding = DEFAULT, *, shrink: Shrink | None = None) -> Facts:
     """Return the facts of the image that `decode_rgb` would give, in less time; it fails where that fails.
 
-    All of the file is read: a header alone does not show that the rest is missing. A JPEG is decoded at an eighth of
-    its size, which goes through the same bytes and leaves out most of the arithmetic.
+    All of the file is read: a header alone does not show that the rest is missing. A JPEG is decoded at a part of its
+    size, which goes through the same bytes and leaves out most of the arithmetic.
+
+    Args:
+        data: the content of the file.
+        decoding: what the user says about decoding.
+        shrink: is given a large image, and a function that says whether `decode_rgb` would give the same for a short
+            side.
     """
     with _opened(data, decoding) as image:
-        name, (width, height), mode = image.format or "", image.size, image.mode
-        # Four pixels a cell are enough for the look of a small JPEG; a large one is decoded at an eighth in any case.
-        drafted = image.draft(None, (4 * SIDE, 4 * SIDE))
+        name, size, mode = image.format or "", image.size, image.mode
+        # A large image is decoded as most networks need it; of a small one, four pixels a cell are enough for its look.
+        side = LARGE_SIDE if is_large(*size) else 2 * LOOK_SIDE
+        drafted = _reduce(image, side)
         image.load()
         is_plain = image.mode in ("RGB", "L") and not image.has_transparency_data
         is_rotated, has_frames = _is_rotated(image), _has_frames(image)
         box = drafted[1] if drafted and not is_rotated else None
         shown = image if is_plain and not is_rotated else to_rgb(image, decoding.grey_range)
         is_blank = _is_blank(shown)
-        if is_blank and image.size != (width, height):
+        if is_blank and image.size != size:
             is_blank = _is_blank(decode_rgb(data, decoding))
-        facts = Facts(name, width, height, mode, is_rotated, has_frames, is_blank, look_of(shown, box))
-        # An eighth of a large image is still larger than its thumbnail.
+        if shrink and is_large(*size):
+            shrink(
+                shown.convert("RGB"),
+                lambda wanted: drafted is None or _reduction(size, wanted) == _reduction(size, side),
+            )
+        facts = Facts(name, *size, mode, is_rotated, has_frames, is_blank, look_of(shown, box))
         return replace(facts, thumbnail=thumbnail_jpeg(shown)) if facts.is_large else facts
+
+
+def _reduce(image: Image.Image, short_side: int) -> tuple[str, tuple[int, int, float, float]] | None:
+    """Let a JPEG be decoded at a part of its size; return its new mode and box, or None for other formats."""
+    return image.draft(None, (REDUCED_SIDE * short_side,) * 2)
+
+
+def _reduction(size: tuple[int, int], short_side: int) -> int:
+    """Return by what `_reduce` divides the sides of a JPEG."""
+    return max(factor for factor in (1, 2, 4, 8) if factor == 1 or min(size) // (REDUCED_SIDE * short_side) >= factor)
 
 
 @contextmanager
@@ -139,7 +169,7 @@ def _is_rotated(image: Image.Image) -> bool:
 
 
 def _has_frames(image: Image.Image) -> bool:
-    # Phones put a preview into their photographs as a second frame (MPO); that is no animation.
+    # Phones put a preview into their photographs as a second frame (MPO); that is not an animation.
     if image.format not in ("GIF", "WEBP", "TIFF", "PNG"):
         return False
     try:

@@ -23,17 +23,19 @@ from nngcd.data.labels import (
     settle_unclear,
     warn_of_alike,
 )
+from nngcd.data.packs import Pack
 from nngcd.data.reading_settings import ReadingSettings
+from nngcd.data.shrinking import Shrinker
 from nngcd.data.split import Problem, Split, image_table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """Images and the labels beside them, as they lie there: nothing is opened, and nothing decided.
+    """Images and their labels, as a folder or table lists them: nothing is opened or decided yet.
 
     Args:
         name: the name of the data, for titles and run folders.
-        folder: what the file names are relative to.
+        folder: what the file names are relative to, or what they are packed in.
         file_names: (n) files to be read, with forward slashes.
         labels: (n) the text given for each, or None.
         splits: (n) carried through from a table.
@@ -48,7 +50,7 @@ class Listed:
     """
 
     name: str
-    folder: Path
+    folder: Path | Pack
     file_names: Sequence[str]
     labels: Sequence[str | None]
     splits: Sequence[str | None] | None = None
@@ -68,6 +70,7 @@ def read(
     *,
     checks: Sequence[FileCheck] | None = None,
     on_progress: OnProgress | None = None,
+    shrinker: Shrinker | None = None,
 ) -> Split:
     """Return the split of what is listed, with warnings of what the user should know.
 
@@ -76,6 +79,7 @@ def read(
         reading: what the user says about it.
         checks: what was found in each file, where that is known already.
         on_progress: called with the number of files checked and their total.
+        shrinker: keeps what a network will need of large images.
 
     Raises:
         DataError: an unclear label, or too many files are missing or unreadable.
@@ -90,7 +94,9 @@ def read(
         what="rows of the table", hint=listed.hint, flag=ALLOW_BAD_FLAG,
     )  # fmt: skip
     if checks is None:
-        checks = check_files(listed.folder, listed.file_names, decoding=reading.decoding, on_progress=on_progress)
+        checks = check_files(
+            listed.folder, listed.file_names, decoding=reading.decoding, on_progress=on_progress, shrinker=shrinker
+        )
     readable = readable_of(
         listed.folder, listed.file_names, checks,
         allow_bad=reading.allow_bad, decoding=reading.decoding, flag=ALLOW_BAD_FLAG,

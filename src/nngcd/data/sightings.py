@@ -17,7 +17,7 @@ from nngcd.core.user_cache import user_cache
 
 LARGE = 4_000_000
 """Pixels from which on an image is worth remembering."""
-FOLDER = "seen-1"
+FOLDER = "seen-2"
 """In the cache; another number when something else is kept."""
 
 
@@ -43,7 +43,12 @@ class Facts:
     @property
     def is_large(self) -> bool:
         """Whether decoding it takes so long that it should be done once."""
-        return self.width * self.height >= LARGE
+        return is_large(self.width, self.height)
+
+
+def is_large(width: int, height: int) -> bool:
+    """Return whether an image of this size takes so long to decode that it should be done once."""
+    return width * height >= LARGE
 
 
 def recall(content_hash: str) -> Facts | None:

@@ -17,6 +17,7 @@ from nngcd.data.image_files import EXTENSIONS, NOT_AN_IMAGE, unreadable_reason
 from nngcd.data.labels import UNLABELLED_FOLDERS
 from nngcd.data.listed import Listed, read
 from nngcd.data.reading_settings import ReadingSettings
+from nngcd.data.shrinking import Shrinker
 from nngcd.data.split import Problem, Split, Truth
 
 DEFAULT = ReadingSettings()
@@ -30,23 +31,25 @@ def load(
     reading: ReadingSettings = DEFAULT,
     use_labels: bool = True,
     on_progress: OnProgress | None = None,
+    shrinker: Shrinker | None = None,
 ) -> tuple[Split, Truth | None]:
-    """Return the images of a folder, labelled by the name of the first-level sub-folder they lie in.
+    """Return the images of a folder, labelled by the name of the first-level sub-folder they are in.
 
     Args:
         root: the folder.
         reading: what the user says about files and labels.
         use_labels: False to read images that are only to be predicted, whatever their labels say.
         on_progress: called with the number of files checked and their total.
+        shrinker: keeps what a network will need of large images.
 
     Raises:
         DataError: no such folder, no images in it, an unclear name, or too many unreadable files.
     """
-    return read(find(root, reading, use_labels=use_labels), reading, on_progress=on_progress), None
+    return read(find(root, reading, use_labels=use_labels), reading, on_progress=on_progress, shrinker=shrinker), None
 
 
 def find(root: Path | None, reading: ReadingSettings = DEFAULT, *, use_labels: bool = True) -> Listed:
-    """Return which images lie in a folder and what their labels say; none is opened.
+    """Return the images in a folder and their labels; none is opened.
 
     Raises:
         DataError: no such folder, or no images in it.
@@ -101,7 +104,7 @@ def _may_be_image(root: Path, file_name: str) -> bool:
 
 
 def label_of(file_name: str, level: int) -> str | None:
-    """Return the category that the folders of an image name, None where it lies loose or among the unlabelled."""
+    """Return the category that the folders of an image name, None where it has none or is unlabelled."""
     folders = PurePosixPath(file_name).parts[:-1]
     if len(folders) < level or any(name.casefold() in UNLABELLED_FOLDERS for name in folders[:level]):
         return None

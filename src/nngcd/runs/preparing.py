@@ -25,6 +25,7 @@ from nngcd.core.errors import ConfigError
 from nngcd.core.run_folder import RunFolder
 from nngcd.counting.choosing import given_k
 from nngcd.data.holding_back import hold_back, without_labels
+from nngcd.data.shrinking import Shrinker
 from nngcd.data.split import Split
 from nngcd.losses.sparse import warn_if_unbounded
 from nngcd.methods.contract import BaseMethod
@@ -72,13 +73,14 @@ class Job:
         return dataclasses.replace(self.blueprint, n_clusters=k, whitened_features=whitened)
 
 
-def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> Job:
+def prepare(split: Split, settings: Settings, *, only_centre: bool = False, shrinker: Shrinker | None = None) -> Job:
     """Return the job, with everything that can be wrong about it found now, before anything is written.
 
     Args:
         split: the images or features, with all labels given.
         settings: the settings of the run.
         only_centre: whether no random views will be needed, as for methods that never train.
+        shrinker: holds what was kept of large images when they were read.
 
     Raises:
         UserError: the number of categories, the backbone, its weights, the device or the method cannot be used.
@@ -108,6 +110,8 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False) -> J
     started = start.model.backbone if start else None
     backbone = build_backbone(blueprint, weights=weights, start=started, seed=settings.seed)
     backbone = move(backbone, fabric.device, precision)
+    if shrinker and split.images is not None:
+        split = dataclasses.replace(split, images=shrinker.before(split.images, backbone.preprocessing))
     plan = _plan(split, settings.views, backbone, only_centre=only_centre or not method.trains)
     # After the plan, which passes a single image: compiling waits until features are really computed.
     choose_engine(settings.engine, backbone, n_images=len(split))

@@ -1,0 +1,39 @@
+"""A fit reads each large image once, and ends as one that decodes it again."""
+
+from contextlib import nullcontext
+
+import pytest
+
+from nngcd import pipeline
+from nngcd.core.errors import UserError
+from nngcd.data import image_files, sightings
+
+
+@pytest.fixture
+def fit(image_folder, tmp_path, monkeypatch):
+    """Fit the pictures as if they were large; return every file's content, and how often features decoded one."""
+    monkeypatch.setattr(sightings, "LARGE", 100)
+    decode, decoded = image_files.decode_rgb, []
+    monkeypatch.setattr(image_files, "decode_rgb", lambda *a, **k: decoded.append(1) or decode(*a, **k))
+
+    def run(name, **more):
+        monkeypatch.setenv("NNGCD_HOME", str(tmp_path / f"home-{name}"))
+        decoded.clear()
+        settings = {"data": str(image_folder), "k": 3, "method": "kmeans", "workers": 0, **more}
+        folder = pipeline.run(settings["data"], settings, out=tmp_path / name, report=False)
+        return (folder.path / "features.safetensors").read_bytes(), len(decoded)
+
+    return run
+
+
+def test_each_large_image_is_decoded_once_and_the_features_stay_the_same(fit, monkeypatch):
+    at_first_look, n_decoded = fit("now", views={"sizes": [1.0, 1.25]})
+    monkeypatch.setattr(pipeline, "shrinking", lambda settings: nullcontext())
+    again, n_decoded_again = fit("before", views={"sizes": [1.0, 1.25]})
+    assert (n_decoded, n_decoded_again) == (0, 30)
+    assert at_first_look == again
+
+
+def test_a_network_that_is_not_there_is_refused_at_the_first_look(fit):
+    with pytest.raises(UserError, match="unknown backbone 'resnet0'"):
+        fit("none", backbone="resnet0")
