@@ -22,7 +22,8 @@ Places = NDArray[np.float32]
 N_LANDMARKS = 300
 MOST_CLUSTERED = 10_000
 """Images from which the landmarks are made; of more images, a seeded sample."""
-N_STEPS = 250
+N_STEPS = 750
+"""Of t-SNE, which pulls groups apart only after the first 250."""
 SPREAD = 0.3
 """Size of the cloud around a landmark, in distances between neighbouring landmarks."""
 PLACES = "places_n2"
