@@ -63,7 +63,7 @@ def files_of(data: str, kind: str) -> list[Place]:
 
 
 def _is_pattern(data: str) -> bool:
-    return any(mark in data.rpartition("/")[2] for mark in "*[") and (is_remote(data) or not Path(data).exists())
+    return "*" in data.rpartition("/")[2] and (is_remote(data) or not Path(data).exists())
 
 
 def _matching(data: str) -> tuple[Place, list[str]]:
