@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from importlib.resources import files
 from threading import Timer
 from typing import Any
@@ -96,17 +95,18 @@ class ReviewPage:
         return response
 
     def _prepare_later(self) -> None:
-        """Begin with what takes seconds in a large run, once and after the first screen, before anybody asks for it."""
+        """Begin with the map of a large run, once and after the first screen, before anybody asks for it."""
         if self._preparing is None and len(self.desk.index.ids) >= LARGE:
-            self._preparing = Timer(SECONDS_BEFORE_PREPARING, self._prepare)
+            self._preparing = Timer(SECONDS_BEFORE_PREPARING, self.map.places.begin)
             self._preparing.daemon = True
             self._preparing.start()
 
-    def _prepare(self) -> None:
-        with suppress(UserError):  # whoever asks for it is told
-            for step in (self.desk.usual_gain, self.map.places.get):
-                if not self.is_closing:
-                    step()
+    def close(self) -> None:
+        """End the processes that the page has started."""
+        if self._preparing is not None:
+            self._preparing.cancel()
+        self.map.places.close()
+        self.lessons.learning.stop()
 
     def asset(self, request: Request) -> Response:
         """Return a script or style sheet, by its name in the folder of assets."""

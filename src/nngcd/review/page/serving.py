@@ -64,7 +64,7 @@ def opened(run: RunFolder, *, root: Path | None, host: str, port: int, is_read_o
         try:
             yield Server(config, page, listening)
         finally:
-            page.lessons.learning.stop()
+            page.close()
 
 
 def _listen(host: str, port: int) -> socket.socket:
