@@ -14,7 +14,7 @@ from nngcd.data.thumbnails import thumbnail_jpeg
 from nngcd.results.images import CHANGED
 
 SIZES = ("128", "512", "full")
-MOST_BYTES = 64 * 2**20
+MOST_BYTES = 32 * 2**20
 """Of pictures kept in memory."""
 LONGEST_SIDE = 4096
 """Of a picture at full size; more pixels than any screen shows."""
