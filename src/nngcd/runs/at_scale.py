@@ -10,6 +10,7 @@ from nngcd.core import processes
 from nngcd.core.device import choose_workers
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.words import duration
 from nngcd.data.sources import Rows, Source
 from nngcd.datasets.opening import open_source
 from nngcd.runs.merging import MANIFEST
@@ -40,7 +41,7 @@ def plan_words(job: Job) -> Iterator[str]:
         yield f"      the sample takes {max(gigabytes, 0.01):.2f} GB of memory"
     if n_all is not None:
         seconds = n_all * _seconds_per_row(job, source)
-        per = f"about {_duration(seconds)} in one process, {_duration(seconds / 8)} in eight"
+        per = f"about {duration(seconds)} in one process, {duration(seconds / 8)} in eight"
         yield f"      sorting takes {per}, and the parts {max(n_all * BYTES_PER_ROW / 1e9, 0.01):.2f} GB of disk"
 
 
@@ -81,9 +82,3 @@ def _first(rows: Rows) -> Rows:
         image_ids=None if rows.image_ids is None else rows.image_ids[:n],
         labels=None if rows.labels is None else rows.labels[:n],
     )
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(seconds, 1):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
