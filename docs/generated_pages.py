@@ -25,9 +25,9 @@ import nngcd
 from nngcd.cli.app import app
 from nngcd.core.components import component_names, find_component
 from nngcd.core.config import field_docs, flatten
-from nngcd.datasets.published import published_names
+from nngcd.datasets.published_splits import published_names
 from nngcd.research.lineup import every_name
-from nngcd.research.published import Published, published_results
+from nngcd.research.published_results import Published, published_results
 from nngcd.settings import Settings, presets_of, resolve, to_values
 
 Lines = Iterator[str]

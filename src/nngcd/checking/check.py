@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from nngcd.checking.file_findings import about_files
-from nngcd.checking.findings import Seen
 from nngcd.checking.label_findings import about_labels
 from nngcd.checking.near_findings import NEAR_COLUMNS, about_near, near_table
+from nngcd.checking.seen import Seen
 from nngcd.checking.words import report_words
 from nngcd.core.errors import DataError
 from nngcd.core.files import write_json, write_table

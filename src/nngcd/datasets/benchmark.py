@@ -26,7 +26,7 @@ from nngcd.data.split import (
     relabel,
 )
 from nngcd.datasets.counts import Part, warn_of_counts
-from nngcd.datasets.published import published_split
+from nngcd.datasets.published_splits import published_split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from nngcd.datasets.benchmark import TRAINING, Listing, Request, split_files
 from nngcd.datasets.class_folders import images_by_class
 from nngcd.datasets.counts import Part
 from nngcd.datasets.official_files import Layout, find_layout
-from nngcd.datasets.published import published_split
+from nngcd.datasets.published_splits import published_split
 
 # A user may give the training folder itself; its test images are next to it.
 _FOLDERS: dict[Part, tuple[str, ...]] = {

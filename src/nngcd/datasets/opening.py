@@ -26,7 +26,7 @@ from nngcd.datasets.arrays import is_array_file
 from nngcd.datasets.benchmark import Request
 from nngcd.datasets.counts import Part
 from nngcd.datasets.places import place_of
-from nngcd.datasets.published import published_names
+from nngcd.datasets.published_splits import published_names
 
 Root = Path | str | None
 """Where a dataset lies; an address or a pattern is no path."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nngcd.core.errors import DataError, NoSuchDataError, UserError, did_you_mean
 from nngcd.core.files import write_json
-from nngcd.datasets.published import published_names
+from nngcd.datasets.published_splits import published_names
 
 
 def places_file() -> Path:

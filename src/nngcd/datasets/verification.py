@@ -12,7 +12,7 @@ from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import Problem, Split
 from nngcd.datasets.counts import ImageCount, Part, count_images
 from nngcd.datasets.opening import open_dataset
-from nngcd.datasets.published import published_split
+from nngcd.datasets.published_splits import published_split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

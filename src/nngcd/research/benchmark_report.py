@@ -10,10 +10,10 @@ import pandas as pd
 
 from nngcd.backbones import RANDOM
 from nngcd.backbones.pretrainings import PRE_TRAININGS
-from nngcd.datasets.published import published_split
+from nngcd.datasets.published_splits import published_split
 from nngcd.research.comparison import HEAD, ComparisonRow, Summary, by_name_note
 from nngcd.research.grid import Cell
-from nngcd.research.published import Published, published_results
+from nngcd.research.published_results import Published, published_results
 from nngcd.research.table_report import TableReport
 
 ERRATUM = "†"

@@ -102,7 +102,7 @@ def label_words(summary: Mapping[str, Any]) -> list[str]:
         return []
     return [
         f"Careful: in {check['n_apart']} of {check['n_tested']} known categories that could be tested, the labelled "
-        "images lie apart from the others. If they were not picked at random, other forms of these categories may be "
+        "images differ from the others. If they were not picked at random, other forms of these categories may be "
         f"called new. Label a random sample, or keep known categories whole: --set {check['way_out']}"
     ]
 

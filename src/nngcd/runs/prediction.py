@@ -86,7 +86,7 @@ class Sorter:
         run.check_complete()
         model, categories = Model.load(run.model)
         model, confidence = model.to(choose_device(device)), Confidence.load(run.model).with_unsure(unsure)
-        names = _reviewed_names(run, categories)
+        names = reviewed_names(run, categories)
         return cls(
             model=model, categories=categories, confidence=confidence, names=names, n_alternatives=n_alternatives,
             workers=workers, engine=engine,
@@ -175,7 +175,7 @@ class Sorter:
         return table.reindex(columns=columns).astype({n: "float64" if is_number[n] else _TEXT for n in columns})
 
 
-def _reviewed_names(run: RunFolder, categories: Sequence[str]) -> dict[str, str]:
+def reviewed_names(run: RunFolder, categories: Sequence[str]) -> dict[str, str]:
     """Return what each category is called now. The model knows nothing of a split: its parts are all named."""
     if not run.edits.is_file():
         return {}

@@ -9,7 +9,7 @@ from nngcd.backbones import OWN_BACKBONE
 from nngcd.core import config
 from nngcd.core.device import choose_device
 from nngcd.core.errors import UserError, warn
-from nngcd.datasets.published import published_names
+from nngcd.datasets.published_splits import published_names
 from nngcd.runs.network_choice import with_backbone
 from nngcd.settings import Settings, resolve
 

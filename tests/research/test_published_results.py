@@ -5,9 +5,15 @@ from collections import Counter
 import pytest
 
 from nngcd.backbones.pretrainings import PRE_TRAININGS
-from nngcd.datasets.published import published_names
+from nngcd.datasets.published_splits import published_names
 from nngcd.research.lineup import every_name
-from nngcd.research.published import UNCHECKED, Published, published_ablation, published_pretraining, published_results
+from nngcd.research.published_results import (
+    UNCHECKED,
+    Published,
+    published_ablation,
+    published_pretraining,
+    published_results,
+)
 
 SHARE_OLD = {
     "cifar10": 1 / 3, "cifar100": 2 / 3, "imagenet100": 1 / 3, "cub": 1 / 3, "stanford_cars": 0.326,
