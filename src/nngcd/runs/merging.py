@@ -73,6 +73,21 @@ def merge(out: Place, *, progress: Progress | None = None) -> Merged:
     return merged
 
 
+def read_counts(out: Place) -> Counter[str] | None:
+    """Return what is counted of all rows of a merged folder; None where it is not merged.
+
+    Raises:
+        DataError: the manifest is damaged.
+    """
+    place = out.below(MANIFEST)
+    if not place.is_file():
+        return None
+    try:
+        return Counter({str(name): int(count) for name, count in json.loads(place.read())["counts"].items()})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _damaged(place, error) from error
+
+
 def missing_parts(out: Place, plan: Plan) -> list[int]:
     """Return which parts of a folder are not there yet."""
     there, is_npy = set(out.names("part-*")), plan.facts.get("format") == "npy"
