@@ -162,7 +162,9 @@ def test_a_run_in_two_processes_ends_as_one_in_one_does_and_survives_the_loss_of
     command = [*TORCHRUN, "-m", "nngcd", *digits(tmp_path, "two", *settings)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment()) as broken:
         metrics = tmp_path / "two" / "metrics.jsonl"
-        wait_until(lambda: metrics.is_file() and len(metrics.read_text().splitlines()) >= 2)
+        while not metrics.is_file() or len(metrics.read_text().splitlines()) < 2:
+            assert broken.poll() is None, broken.stderr.read()
+            time.sleep(0.1)
         os.kill(process_of_rank(1, parent=broken.pid), signal.SIGKILL)
         _, errors = broken.communicate()
     assert broken.returncode != 0
@@ -176,13 +178,6 @@ def test_a_run_in_two_processes_ends_as_one_in_one_does_and_survives_the_loss_of
     one, two = (pd.read_csv(tmp_path / name / "results.csv") for name in ("one", "two"))
     assert two["category"].tolist() == one["category"].tolist()
     assert len(metrics.read_text().splitlines()) == 8
-
-
-def wait_until(is_so, seconds=300):
-    end = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.1)
 
 
 def process_of_rank(rank, *, parent):
