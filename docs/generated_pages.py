@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import html
 import importlib
+import itertools
 import json
 import logging
 import pkgutil
@@ -24,6 +25,9 @@ import nngcd
 from nngcd.cli.app import app
 from nngcd.core.components import component_names, find_component
 from nngcd.core.config import field_docs, flatten
+from nngcd.datasets.published_splits import published_names
+from nngcd.research.lineup import every_name
+from nngcd.research.published_results import Published, published_results
 from nngcd.settings import Settings, presets_of, resolve, to_values
 
 Lines = Iterator[str]
@@ -43,6 +47,12 @@ Defaults below are those before a recipe; [Methods](#methods) has what each reci
 METHODS = """The settings of each preset, with the effort it is made for, on data of your own. Benchmarks may have
 values of their own in `official`. Settings of every run are listed where a recipe changes them.
 """
+PUBLISHED = """Accuracy on the unlabelled images in per cent, as printed, of a ViT-B. `nngcd bench` prints these numbers
+next to ours, which are always of the last epoch. They cannot simply be compared with each other: *best on hidden
+labels* is the epoch with the best accuracy on the images that are scored, *best on old test* that with the best
+accuracy on test images of old classes; methods built on SelEx use that all classes are equally large; most settings
+differ by data set.
+"""
 PYTHON = """`nngcd.run` and `CategoryDiscovery` make and use run folders ([Start here](../start.md) has an example). The
 packages at the end are for research.
 """
@@ -55,6 +65,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = {"commands": commands(), "settings": settings(), "python": python()}
     pages |= {name: package(name, summary) for name, summary in PACKAGES.items()}
     pages = {f"reference/{name}.md": lines for name, lines in pages.items()}
+    pages["results/published.md"] = published()
     pages["guides/examples.md"] = examples(Path(config.config_file_path).parent / "examples")
     for path, lines in pages.items():
         files.append(File.generated(config, path, content="\n".join(lines)))
@@ -114,6 +125,23 @@ def _command(name: str, command: Any, panels: dict[str, dict[str, str]]) -> Line
     if rows:
         yield from _table(("option", "meaning"), rows.items())
     yield from (f"It also has the options under {link}.\n" for link in elsewhere.values())
+
+
+def published() -> Lines:
+    """Return the page of the published numbers: a table for each data set and pre-training."""
+    yield f"# Published numbers\n\n{PUBLISHED}\n"
+    for pretraining, dataset in itertools.product(("dino", "dinov2"), published_names()):
+        rows = [(name, published_results(dataset, name, pretraining=pretraining)) for name in every_name()]
+        found = [(name, row) for name, row in rows if row is not None]
+        if found:
+            yield f"## {dataset}, {pretraining}\n"
+            head = ("method", "All / Old / New", "of the epoch", "from")
+            yield from _table(head, [(name, *_published_cells(row)) for name, row in found])
+
+
+def _published_cells(row: Published) -> tuple[str, str, str]:
+    scores = " / ".join(f"{score:.1f}" for score in row.scores)
+    return scores + ("" if row.erratum is None else f" ({row.erratum})"), row.selection, row.source
 
 
 def settings() -> Lines:

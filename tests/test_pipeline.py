@@ -325,9 +325,12 @@ def test_a_known_category_without_a_labelled_image_is_named_before_the_work_begi
 
 def test_the_time_of_a_resumed_run_counts_its_earlier_epochs(blob_split, tmp_path):
     run = RunFolder.create(tmp_path / "run")
-    run.append_metrics({"epoch": 0, "seconds": 5000.0})
+    run.append_metrics({"epoch": 0, "seconds": 5000.0, "processor_seconds": 4000.0})
     discover(prepare(blob_split, blob_settings()), None, run, cache=None, progress=Progress())
-    assert 5000 < read(run.summary)["seconds"] < 5600
+    summary = read(run.summary)
+    assert 5000 < summary["seconds"] < 5600
+    assert 4000 < summary["processor_seconds"]["fit"] < 5200
+    assert summary["processor_seconds"]["views"] < 60
 
 
 def test_training_never_sees_the_labels_that_are_held_back(blob_split, monkeypatch):

@@ -11,7 +11,7 @@ from nngcd import settings
 from nngcd.core.components import component_names
 from nngcd.core.config import field_docs, parse_assignments
 from nngcd.core.errors import ConfigError, UserError
-from nngcd.datasets.published import published_names
+from nngcd.datasets.published_splits import published_names
 from nngcd.settings import Settings, presets_of, resolve, to_values
 
 LATER = {"cms", "debgcd", "legogcd", "protogcd", "selex"}

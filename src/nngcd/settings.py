@@ -192,7 +192,7 @@ def _suited(special: config.Values, chosen: config.Values) -> config.Values:
         # Not every network takes images of any size, nor has every run seen them so.
         del special["views"]
     if is_plain:
-        # Whitened features are made anew in every run, so that none can go on from another's. Features as they are have
+        # Every run makes its own whitened features, so none can start from another's. Features as they are have
         # the heads of the other presets.
         special.pop("whitened_features")
         loss.pop("n_hidden", None)
@@ -207,7 +207,7 @@ def _suited(special: config.Values, chosen: config.Values) -> config.Values:
 
 
 def _part(chosen: config.Values, name: str) -> config.Values:
-    """Return a group of what was chosen; what is no group is for others to refuse."""
+    """Return a group of what was chosen; anything else is refused elsewhere."""
     values = chosen.get(name)
     return values if isinstance(values, dict) else {}
 

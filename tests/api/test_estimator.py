@@ -103,7 +103,7 @@ def test_the_backbone_is_that_of_the_recipe_unless_one_is_named(image_folder, mo
         asked.append(settings.backbone)
         raise InterruptedError
 
-    monkeypatch.setattr(estimator, "fit", stop)
+    monkeypatch.setattr(estimator.pipeline, "fit", stop)
     for one in (CategoryDiscovery(), CategoryDiscovery(method="promptcal"), CategoryDiscovery(backbone="dino")):
         with pytest.raises(InterruptedError):
             one.fit(image_folder)

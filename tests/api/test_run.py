@@ -15,6 +15,8 @@ SETTINGS = {"k": 3, "method": "kmeans", "image_size": 32, "workers": 0}
 FLAGS = ["--k", 3, "--method", "kmeans", "--image-size", 32, "--workers", 0]
 SAME = ("results.csv", "categories.csv", "config.yaml", "data/split.csv", "model/categories.json", "README.txt")
 """Files of a run that name neither times nor machines."""
+TIMED = {f"run/{name}" for name in ("summary.json", "environment.json", "digests.json", "log.txt")}
+"""Files of a run that hold times, or the command."""
 
 
 def test_python_and_the_command_line_make_the_same_run(nngcd, image_folder, tmp_path):
@@ -23,6 +25,38 @@ def test_python_and_the_command_line_make_the_same_run(nngcd, image_folder, tmp_
     for name in SAME:
         assert (run.path / name).read_bytes() == (tmp_path / "shell" / "run" / name).read_bytes(), name
     assert run.folder.report.is_file()
+
+
+def test_from_python_alone_every_file_is_that_of_the_command_line(nngcd, image_folder, tmp_path, monkeypatch):
+    """Fit, edit, export and predict: the same bytes both ways."""
+    monkeypatch.setattr("nngcd.review.session.now", lambda: "2000-01-01T00:00:00+00:00")
+    monkeypatch.setattr("nngcd.review.session.account", lambda: "ana", raising=False)
+    python, shell = tmp_path / "python", tmp_path / "shell"
+    corrections = tmp_path / "corrections.csv"
+    corrections.write_text("category,label\nnew-001,sky\n")
+    run = package.run(image_folder, SETTINGS, out=python / "run", report=False)
+    with run.edit() as review, review.batch():
+        review.rename("new-001", "sky")
+    run.export("csv,parquet,folders,coco,labelstudio,hf", python / "sorted")
+    table = CategoryDiscovery.load(run.path).predict_table(image_folder / "_unlabelled")
+    table.to_csv(python / "new.csv", index=False, float_format="%.6g")
+
+    for command in (
+        ["fit", image_folder, *FLAGS, "--no-report", "--out", shell / "run"],
+        ["review", shell / "run", "--apply", corrections, "--yes"],
+        ["export", shell / "run", "--to", "csv,parquet,folders,coco,labelstudio,hf", "--out", shell / "sorted"],
+        ["predict", shell / "run", image_folder / "_unlabelled", "--out", shell / "new.csv"],
+    ):
+        code, _, err = nngcd(*command)
+        assert code == 0, err
+    assert _files(python) == _files(shell)
+    assert "sky" in set(table["label"])
+    for name in _files(python) - TIMED:
+        assert (python / name).read_bytes() == (shell / name).read_bytes(), name
+
+
+def _files(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def test_a_run_is_corrected_exported_and_scored(nngcd, image_folder, tmp_path):

@@ -224,12 +224,12 @@ def test_figures_that_cannot_be_drawn_end_with_a_clear_message(nngcd, arrays, bl
     assert not (run / "figures").exists()
 
 
-def test_only_fit_runs_in_several_processes(nngcd, arrays, tmp_path, monkeypatch):
+def test_some_commands_run_in_one_process_only(nngcd, arrays, tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
     code, _, err = nngcd("estimate-k", arrays, "--out", tmp_path / "k")
     assert code == 2
-    assert "only `nngcd fit` runs in several processes; start `nngcd estimate-k` in one" in err
+    assert "only fit, embed, predict run in several processes; start `nngcd estimate-k` in one" in err
 
 
 def test_json_is_all_that_is_printed(nngcd, arrays, tmp_path):
@@ -445,14 +445,13 @@ def forks_of(pid):
 def test_reading_processes_that_are_ended_from_outside_are_no_bug(image_folder, tmp_path, is_whole_group):
     for i in range(3000):
         (image_folder / "red" / f"more{i}.png").symlink_to(image_folder / "red" / "red_0.png")
-    process = forked.nngcd("embed", image_folder, "--out", tmp_path / "f.npy", "--workers", "1")
+    options = ["--method", "kmeans", "--k", "3", "--workers", "1", "--cache", tmp_path / "cache"]
+    process = forked.nngcd("fit", image_folder, "--out", tmp_path / "run", *options)
     while not forks_of(process.pid) and process.returncode is None:
         time.sleep(0.02)
     if is_whole_group:
         os.killpg(process.pid, signal.SIGTERM)
-    while (
-        process.returncode is None
-    ):  # until it ends: the first fork may be of a library that asks the system something
+    while process.returncode is None:  # until it ends: the first fork may be of a library that asks the system
         for reader in () if is_whole_group else forks_of(process.pid):
             os.kill(reader, signal.SIGKILL)
         time.sleep(0.2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
+from importlib.util import find_spec
 
 import pandas as pd
 import pytest
@@ -12,11 +13,13 @@ import pytest
 from nngcd.cli import run_display
 from nngcd.cli.display import each_note_once, show_warning
 from nngcd.core.config import read_yaml
-from nngcd.core.errors import NngcdWarning
+from nngcd.core.errors import NngcdWarning, NoSuchDataError
 from nngcd.core.run_folder import RunFolder
+from nngcd.datasets.places import remember_place
 from nngcd.runs import preparing as job
 
 TINY = ["--smoke", "--image-size", 32, "--workers", 0]
+COSTS = ["seconds", "processor_seconds_views", "processor_seconds_fit", "peak_gb_ram"]
 SMALL = [*TINY, "--set", "loss.n_hidden=32", "--set", "loss.n_projection=16"]
 
 
@@ -60,7 +63,7 @@ def test_a_run_that_was_interrupted_is_finished_and_the_others_are_kept(nngcd, o
     command = ["bench", "digits", "--method", "nngcd,simgcd", "--seeds", 3, *SMALL, "--out", out, "--cache", cache]
     code, _, err = nngcd(*command, "--quiet")
     assert code == 0, err
-    unbroken = pd.read_csv(out / "bench.csv").drop(columns=["seconds", "peak_gb_ram"])
+    unbroken = pd.read_csv(out / "bench.csv").drop(columns=COSTS)
     shutil.rmtree(out / "simgcd-3")
     (out / "bench.csv").unlink()
 
@@ -77,7 +80,7 @@ def test_a_run_that_was_interrupted_is_finished_and_the_others_are_kept(nngcd, o
     assert "To continue: nngcd bench digits --method nngcd,simgcd --seeds 3 --smoke" in " ".join(err.split())
     assert not (out / "bench.csv").exists()
     assert nngcd(*command, "--quiet")[0] == 0
-    pd.testing.assert_frame_equal(pd.read_csv(out / "bench.csv").drop(columns=["seconds", "peak_gb_ram"]), unbroken)
+    pd.testing.assert_frame_equal(pd.read_csv(out / "bench.csv").drop(columns=COSTS), unbroken)
 
 
 @pytest.mark.slow
@@ -131,6 +134,42 @@ def test_what_starts_from_a_run_that_failed_fails_with_it(nngcd, out, cache):
     assert "failed: sptnet, seed 0: the run it starts from has failed" in " ".join(err.split())
 
 
+@pytest.mark.slow
+def test_all_methods_are_those_that_fit_and_the_others_are_named(nngcd, out, cache, monkeypatch):
+    monkeypatch.setattr("nngcd.research.benchmark.every_name", lambda: ["kmeans", "promptcal", "gcd", "simgcd+eagc"])
+    command = ["bench", "digits", "--method", "all", "--seeds", 0, *TINY, "--out", out, "--cache", cache]
+    code, said, err = nngcd(*command)
+    assert code == 0, err
+    assert said.count("Left out: promptcal: it needs a ViT") == 2  # before the runs, and under the table
+    assert {path.name for path in out.glob("*-0")} == {"kmeans-0", "gcd-0", "simgcd+eagc-0"}
+    assert "| simgcd+eagc |" in said
+    assert "processor minutes" in said
+    table = pd.read_csv(out / "bench.csv")
+    assert (table["processor_seconds_fit"] > 0).all()
+    if find_spec("matplotlib"):
+        assert (out / "cost.svg").is_file()
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*-*/*")}
+    assert nngcd(*command, "--quiet")[0] == 0
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+@pytest.mark.slow
+def test_all_data_sets_are_those_of_this_machine_and_one_that_is_gone_stops_no_other(
+    nngcd, tmp_path, cache, monkeypatch
+):
+    monkeypatch.setenv("NNGCD_HOME", str(tmp_path / "home"))
+    remember_place("cub", tmp_path / "gone")
+    command = ["bench", "all", "--method", "kmeans", "--seeds", 0, *TINY, "--out", tmp_path / "all", "--cache", cache]
+    code, said, err = nngcd(*command)
+    assert code == NoSuchDataError.exit_code
+    assert "digits: kmeans" in said
+    assert "failed: cub: D01: 'cub' was added as" in err
+    assert (tmp_path / "all" / "digits" / "bench.md").is_file()
+    code, _, err = nngcd("bench", "all", "--root", tmp_path)
+    assert code == 2
+    assert "belongs to one data set" in err
+
+
 def test_a_grid_may_be_in_a_folder_that_has_the_name_of_its_data(nngcd, tmp_path, cache, monkeypatch):
     monkeypatch.chdir(tmp_path)
     command = ["bench", "digits", "--method", "kmeans", "--seeds", "0,1", *TINY, "--out", "digits", "--cache", cache]
@@ -150,9 +189,9 @@ def test_the_help_names_every_method(nngcd):
 def test_two_grids_in_one_folder_do_not_make_a_run_twice(nngcd, out, cache, monkeypatch):
     from nngcd import pipeline
 
-    def prepare(split, settings):
+    def prepare(split, settings, **options):
         RunFolder.create(out / "kmeans-0")  # another process was faster
-        return job.prepare(split, settings)
+        return job.prepare(split, settings, **options)
 
     monkeypatch.setattr(pipeline, "prepare", prepare)
     code, _, err = nngcd("bench", "digits", "--method", "kmeans", "--seeds", 0, *TINY, "--out", out, "--cache", cache)

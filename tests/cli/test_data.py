@@ -119,11 +119,11 @@ def test_verify_lists_what_is_missing_and_ends_with_code_3(nngcd, tmp_path):
 
 
 def test_a_whole_copy_is_right_and_absent_test_images_are_no_fault(nngcd, cifar, monkeypatch):
-    from nngcd.datasets import published
+    from nngcd.datasets import published_splits
 
     sizes = {"n_labelled": 12, "n_unlabelled": 38, "n_images": 50, "n_test": 10}
-    changed = {name: split | sizes for name, split in published._all_splits().items()}
-    monkeypatch.setattr(published, "_all_splits", lambda: changed)
+    changed = {name: split | sizes for name, split in published_splits._all_splits().items()}
+    monkeypatch.setattr(published_splits, "_all_splits", lambda: changed)
     code, out, _ = nngcd("data", "verify", "cifar10", cifar)
     assert (code, "cifar10: OK; 5 old and 5 new classes" in words(out), "differs" in out) == (0, True, False)
     (cifar / "cifar-10-batches-py" / "test_batch").unlink()

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 from scipy.io import savemat
 
-from nngcd.datasets.published import published_split
+from nngcd.datasets.published_splits import published_split
 
 TEST_SEED = 100_000
 """Test images show other noise than training images."""

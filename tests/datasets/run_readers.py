@@ -25,7 +25,7 @@ from nngcd.research.drawing import RunSubject
 from nngcd.review.reviewed import decisions, reviewed_results, undecided
 from nngcd.review.session import Review
 from nngcd.runs.evaluation import evaluate
-from nngcd.runs.prediction import Predictor, predict_with, reading_of
+from nngcd.runs.prediction import Sorter, predict_with, reading_of
 from nngcd.runs.preparing import prepare
 from nngcd.runs.soundness import check_run
 from nngcd.settings import Settings, flat_settings, resolve
@@ -150,8 +150,8 @@ class Fuzzed:
 
     def predict(self) -> None:
         """Label the images; no confidence that is written is anything but a number."""
-        predictor = Predictor.load(self.done, device="cpu")
-        table = predict_with(dataclasses.replace(predictor, workers=0), self.split)
+        sorter = Sorter.load(self.done, device="cpu")
+        table = predict_with(dataclasses.replace(sorter, workers=0), self.split)
         assert np.isfinite(table["confidence"].to_numpy(dtype=float)).all()
 
     def resume(self) -> None:

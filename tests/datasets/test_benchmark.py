@@ -10,7 +10,7 @@ from nngcd.core.components import find_component
 from nngcd.core.errors import DataError, NngcdWarning
 from nngcd.datasets.benchmark import Listing, Request, split_arrays, split_files
 from nngcd.datasets.opening import open_dataset
-from nngcd.datasets.published import published_names, published_split
+from nngcd.datasets.published_splits import published_names, published_split
 
 NAMES = published_names()
 

@@ -6,7 +6,7 @@ import pytest
 from nngcd.core.errors import DataError, NngcdWarning
 from nngcd.datasets.benchmark import Request
 from nngcd.datasets.cub import load
-from nngcd.datasets.published import published_split
+from nngcd.datasets.published_splits import published_split
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "cub"
 N_PER_CLASS = 4

@@ -8,7 +8,7 @@ from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import draw_stratified
 from nngcd.datasets.benchmark import Listing, Request, split_arrays
 from nngcd.datasets.opening import open_dataset
-from nngcd.datasets.published import published_names, published_split
+from nngcd.datasets.published_splits import published_names, published_split
 
 STRATIFIED = ReadingSettings(draw="stratified")
 

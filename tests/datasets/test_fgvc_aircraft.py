@@ -4,7 +4,7 @@ import pytest
 from nngcd.core.errors import DataError, NngcdWarning
 from nngcd.datasets.benchmark import Request
 from nngcd.datasets.fgvc_aircraft import load
-from nngcd.datasets.published import published_split
+from nngcd.datasets.published_splits import published_split
 
 
 @pytest.fixture

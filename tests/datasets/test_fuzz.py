@@ -106,7 +106,7 @@ def test_whatever_labels_a_table_has_they_come_back(tmp_path, labels, mark, newl
 @given(text=st.text(max_size=40))
 def test_no_path_of_a_table_leads_out_of_the_folder(text):
     try:
-        inside = manifest_rows._inside(text or None, 2)
+        inside = manifest_rows.inside(text or None, 2)
     except DataError as error:
         assert str(error).startswith(("D17", "D18"))
     else:

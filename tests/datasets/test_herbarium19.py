@@ -5,7 +5,7 @@ import pytest
 from nngcd.core.errors import DataError, NngcdWarning
 from nngcd.datasets.benchmark import Request
 from nngcd.datasets.herbarium19 import load
-from nngcd.datasets.published import published_split
+from nngcd.datasets.published_splits import published_split
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import pytest
 from nngcd.core.errors import DataError, NngcdWarning
 from nngcd.datasets.benchmark import Request
 from nngcd.datasets.imagenet100 import load
-from nngcd.datasets.published import published_split
+from nngcd.datasets.published_splits import published_split
 
 CLASS_IDS = published_split("imagenet100").class_ids
 

@@ -9,7 +9,7 @@ from PIL import Image
 from scipy.io import savemat
 
 from nngcd.datasets.opening import open_dataset
-from nngcd.datasets.published import published_split
+from nngcd.datasets.published_splits import published_split
 
 
 def rows_of(classes):

@@ -5,7 +5,7 @@ from nngcd.core.components import component_names
 from nngcd.core.errors import DataError, UserError
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.datasets.opening import open_dataset
-from nngcd.datasets.published import published_names
+from nngcd.datasets.published_splits import published_names
 
 
 def test_components_are_found_and_parts_are_not():

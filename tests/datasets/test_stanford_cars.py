@@ -4,7 +4,7 @@ from scipy.io import savemat
 
 from nngcd.core.errors import DataError, NngcdWarning
 from nngcd.datasets.benchmark import Request
-from nngcd.datasets.published import published_split
+from nngcd.datasets.published_splits import published_split
 from nngcd.datasets.stanford_cars import load
 
 

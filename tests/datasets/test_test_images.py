@@ -8,7 +8,7 @@ import pytest
 
 from nngcd.core.errors import DataError, NngcdWarning
 from nngcd.datasets.opening import open_dataset
-from nngcd.datasets.published import published_names, published_split
+from nngcd.datasets.published_splits import published_names, published_split
 
 NAMES = published_names()
 

@@ -13,7 +13,8 @@ def summary(method, seed, all_, **other):
     accuracy = {"all": all_, "old": all_ + 10, "new": all_ - 5}
     scored = scores(protocol="transductive", n_scored=10, accuracy=accuracy, nmi=50.0)
     facts = {"method": method, "seed": seed, "backbone": "b", "effort": "quick", "preset": "default", "k": 10}
-    counts = {"split_hash": "same", "n_labelled": 5, "n_images": 20, "seconds": 10.0 * (1 + seed)}
+    counts = {"split_hash": "same", "n_labelled": 5, "n_images": 20, "seconds": 10.0 * (1 + seed),
+              "processor_seconds": {"views": 100.0, "fit": 60.0 * (1 + seed)}}  # fmt: skip
     return whole_summary(**{**facts, **counts, "scores": scored, **other})
 
 
@@ -79,7 +80,7 @@ def test_what_cannot_be_compared_is_refused(summaries, message):
 def test_a_row_of_the_table():
     rows = rows_of([*THREE, *TWO])
     accuracy = ["49.5 ± 2.1", "59.5 ± 2.1", "44.5 ± 2.1", "50.0 ± 0.0"]
-    assert rows[0].cells == ["simgcd", *accuracy, "0.5 ± 0.0", "0.5 ± 0.0", "0 1", "15", "-"]
+    assert rows[0].cells == ["simgcd", *accuracy, "0.5 ± 0.0", "0.5 ± 0.0", "0 1", "1.5", "-"]
     assert len(HEAD) == len(rows[0].cells)
 
 

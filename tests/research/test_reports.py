@@ -16,7 +16,8 @@ def summary(method="nngcd", seed=0, all_=50.0, **other):
     scored = scores(protocol="transductive", n_scored=4496, accuracy=parts, balanced_accuracy=parts, nmi=70.0, ari=40.0)
     facts = {"method": method, "seed": seed, "backbone": "dino", "effort": "full", "preset": "official", "k": 200}
     counts = {"n_labelled": 1498, "n_unlabelled": 4496, "n_known_categories": 100, "k_estimate": None}
-    ends = {"split_hash": "b96c68559e", "seconds": 60.0, "peak_gb": {"ram": 1.5, "gpu": 7.0}}
+    ends = {"split_hash": "b96c68559e", "processor_seconds": {"views": 30.0, "fit": 90.0},
+            "peak_gb": {"ram": 1.5, "gpu": 7.0}}  # fmt: skip
     return whole_summary(**{**facts, **counts, **ends, "scores": scored, **other})
 
 
@@ -31,7 +32,9 @@ def test_published_numbers_stand_beside_ours_and_errors_are_marked():
     assert [line[place] for line in report.lines] == ["31.3 / 56.6 / 48.7†", "72.4 / 76.3 / 70.5", "-"]
     assert any(note.startswith("† gcd: ") and "51.3" in note for note in report.notes)
     assert report.lines[0][:3] == ["gcd", "50.0", "60.0"]
-    assert report.lines[0][-2:] == ["60", "7.0"]
+    assert report.lines[0][-2:] == ["1.5", "7.0"]
+    assert [line[place + 1] for line in report.lines] == ["best on old test", "best on hidden labels", "-"]
+    assert any(note.startswith("of the epoch: ") and "Ours are of the last epoch" in note for note in report.notes)
 
 
 def test_the_protocol_says_what_the_numbers_are():
@@ -115,7 +118,7 @@ def test_a_sweep_names_its_values_and_pretrainings_have_published_numbers():
     assert "loss.nce_mean" in report.title
     report = sweep_report("pretraining", "cub", [row_of("clip", [s])], [s])
     assert "76.0 / 77.9 / 75.0" in report.lines[0]
-    assert any(note.startswith("Published: Table VI") for note in report.notes)
+    assert any(note.startswith("Published: NN-GCD, Table VI") for note in report.notes)
 
 
 def test_values_that_are_no_numbers_are_drawn_side_by_side():

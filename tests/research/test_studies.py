@@ -2,7 +2,7 @@ import pytest
 
 from nngcd.core.errors import ConfigError
 from nngcd.research.grid import make_grid
-from nngcd.research.published import published_ablation
+from nngcd.research.published_results import published_ablation
 from nngcd.research.studies import (
     SWEEPS,
     SWITCHED_OFF,

@@ -19,7 +19,7 @@ from nngcd.settings import flat_settings
 
 def row(name, *accuracies):
     parts = {"Old": 1.0, "New": 1.0, "NMI": 1.0}
-    return ComparisonRow(name, {seed: {"All": value, **parts} for seed, value in enumerate(accuracies)}, 1.0, None)
+    return ComparisonRow(name, {seed: {"All": value, **parts} for seed, value in enumerate(accuracies)}, 1.0, 0.1, None)
 
 
 def rows(**accuracy):

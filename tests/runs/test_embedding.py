@@ -1,29 +1,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from torch import nn
 
-from nngcd.backbones.backbone import Backbone
-from nngcd.core.files import write_table
 from nngcd.runs import embedding
-from nngcd.views.preprocessing import Preprocessing
-
-
-@pytest.fixture
-def small_backbone(monkeypatch):
-    """Mean colours of a 2 x 2 grid as features: no weights, and the answer is known."""
-
-    def load(name, *, weights=None, image_size=None):
-        same = nn.Conv2d(3, 3, 1, bias=False)  # a network has weights; these change nothing
-        nn.init.dirac_(same.weight)
-        network = nn.Sequential(same, nn.AdaptiveAvgPool2d(2), nn.Flatten())
-        preprocessing = Preprocessing(image_size=image_size or 16, mean=(0, 0, 0), std=(1, 1, 1))
-        return Backbone(
-            name=name, network=network, split=lambda n: (n, nn.Identity()), preprocessing=preprocessing,
-            n_features=12, fingerprint="none",
-        )  # fmt: skip
-
-    monkeypatch.setattr(embedding, "load_backbone", load)
 
 
 def test_features_of_a_folder(nngcd, small_backbone, image_folder, tmp_path):
@@ -50,19 +29,16 @@ def test_parquet_holds_the_same(nngcd, small_backbone, image_folder, tmp_path, m
     assert table["file_name"].tolist() == pd.read_csv(tmp_path / "a.csv")["file_name"].tolist()
 
 
-def test_a_command_that_was_broken_off_between_its_files_can_be_repeated(
-    nngcd, small_backbone, image_folder, tmp_path, monkeypatch
-):
+def test_a_command_that_is_broken_off_leaves_nothing(nngcd, small_backbone, image_folder, tmp_path, monkeypatch):
     out = tmp_path / "f.npy"
     with monkeypatch.context() as broken:
 
-        def killed(path, table):
-            write_table(path, table)
+        def killed(*_):
             raise KeyboardInterrupt
 
-        broken.setattr(embedding, "write_table", killed)
-        nngcd("embed", image_folder, "--out", out, "--workers", 0)
-    assert (tmp_path / "f.csv").is_file() and not out.exists()
+        broken.setattr(embedding, "features_of_column", killed)
+        assert nngcd("embed", image_folder, "--out", out, "--workers", 0)[0] == 130
+    assert not [path.name for path in tmp_path.iterdir() if path.is_file()]
     code, _, err = nngcd("embed", image_folder, "--out", out, "--workers", 0)
     assert (code, len(np.load(out))) == (0, 30), err
     assert "f.npy already exists" in nngcd("embed", image_folder, "--out", out)[2].replace("\n", "")

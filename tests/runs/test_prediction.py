@@ -7,11 +7,12 @@ import pytest
 from nngcd import CategoryDiscovery
 from nngcd.core.errors import DataError
 from nngcd.core.run_folder import RunFolder
+from nngcd.data import sources
 from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.opening import open_images
 from nngcd.pipeline import fit
 from nngcd.runs import prediction
-from nngcd.runs.prediction import Predictor, features_of, predict, predict_with, unlike_words
+from nngcd.runs.prediction import Sorter, features_of, predict, predict_with, unlike_words
 from nngcd.settings import resolve
 
 
@@ -21,11 +22,11 @@ def fitted(blob_split):
 
 
 def test_features_stream_through_the_model_in_blocks(fitted, blob_split, monkeypatch):
-    predictor = Predictor(model=fitted.model, categories=fitted.categories)
-    whole = predict_with(predictor, blob_split)
+    sorter = Sorter(model=fitted.model, categories=fitted.categories)
+    whole = predict_with(sorter, blob_split)
     monkeypatch.setattr(prediction, "ROWS_PER_BLOCK", 100)
     assert [len(features_bd) for features_bd in features_of(fitted.model, blob_split)] == [100, 100, 40]
-    pd.testing.assert_frame_equal(predict_with(predictor, blob_split), whole)
+    pd.testing.assert_frame_equal(predict_with(sorter, blob_split), whole)
 
 
 def test_features_of_another_size_are_refused_at_once(fitted, blobs):
@@ -44,7 +45,7 @@ def test_files_stream_in_blocks_into_the_same_table(nngcd, image_folder, tmp_pat
     whole = predict(RunFolder.open(run), split, workers=0).sort_values("file_name", ignore_index=True)
     assert len(whole) == 32
 
-    monkeypatch.setattr(prediction, "FILES_PER_BLOCK", 7)
+    monkeypatch.setattr(sources, "IMAGES_PER_READ", 7)
     for name in ("new.csv", "new.parquet"):
         code, out, _ = nngcd("predict", run, image_folder, "--out", tmp_path / name, "--workers", 0, "-q")
         assert code == 0

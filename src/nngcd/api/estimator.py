@@ -21,15 +21,16 @@ from nngcd.core.errors import ConfigError, DataError, UserError, warn
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_results
+from nngcd.data.sources import source_of_split
+from nngcd.datasets.opening import open_source
 from nngcd.finished_run import Run
-from nngcd.pipeline import fit
 from nngcd.report import MAX_IMAGES, findings_from_fit, write_report
 from nngcd.results.confidence import Confidence
 from nngcd.results.moves import move_facts
 from nngcd.results.result_tables import category_table, describe, results_of
 from nngcd.review.edit_block import EditBlock
 from nngcd.review.reviewed import reviewed_results
-from nngcd.runs.prediction import Predictor, features_of, predict_with
+from nngcd.runs.prediction import Sorter, features_of, reading_of, reviewed_names
 from nngcd.runs.writing import MODEL_FILES, read_estimate
 from nngcd.settings import resolve, to_values
 from nngcd.training.model import Model
@@ -105,7 +106,7 @@ class CategoryDiscovery(TransformerMixin, ClusterMixin, BaseEstimator):  # type:
             return self._fit_run(X, y)
         split = split_of(self, X, y, is_fit=True)
         settings = resolve(asked_of(self, effort="quick" if split.images is None else self.effort))
-        fitted = fit(split, settings, cache=Path(self.cache) if self.cache else None, progress=self.progress)
+        fitted = pipeline.fit(split, settings, cache=Path(self.cache) if self.cache else None, progress=self.progress)
         self._keep(fitted.model, fitted.categories, fitted.confidence)
         self.k_estimate_ = fitted.k_estimate
         self.result_ = results_of(split, fitted)
@@ -141,11 +142,19 @@ class CategoryDiscovery(TransformerMixin, ClusterMixin, BaseEstimator):  # type:
         return novelty
 
     def predict_table(self, X: Source) -> pd.DataFrame:  # noqa: N803 (as scikit-learn)
-        """Return one row per image: file name, category, known or new, confidence. Unreadable files come last."""
+        """Return one row per image, as `nngcd predict` writes it: category, name given in a review, confidence."""
         check_is_fitted(self, "model_")
         model = self.model_.to(choose_device(self.device))
-        predictor = Predictor(model=model, categories=list(self.classes_), confidence=self.confidence_)
-        return predict_with(predictor, images_of(self, X), progress=self.progress)
+        run: RunFolder | None = getattr(self, "run_", None)
+        names = reviewed_names(run, list(self.classes_)) if run else {}
+        sorter = Sorter(model=model, categories=list(self.classes_), confidence=self.confidence_, names=names)
+        if isinstance(X, (str, Path)):
+            # As `nngcd predict` does, file by file: other batches would differ in the last digit.
+            source = open_source(str(X), reading=reading_of(run) if run else None, use_labels=False)
+        else:
+            source = source_of_split(images_of(self, X))
+        blocks = sorter.blocks(source, progress=self.progress)
+        return pd.concat([sorter.no_rows(), *(block.table for block in blocks)], ignore_index=True)
 
     def transform(self, X: Source) -> NDArray[np.float32]:  # noqa: N803 (as scikit-learn)
         """Return the learned features."""
@@ -187,9 +196,7 @@ class CategoryDiscovery(TransformerMixin, ClusterMixin, BaseEstimator):  # type:
         return EditBlock(run, user=user, on_end=lambda: self._show_review(run))
 
     def export(self, to: str = "csv", out: str | Path = "export", **options: Any) -> list[Path]:  # noqa: ANN401
-        """Export the results for other programs, as `nngcd export` does, and return the files.
-
-        `options` are `link`, `csv`, `root` and `skip_missing` (see `Run.export`).
+        """Export the results for other programs, as `nngcd export` does, and return the files (see `Run.export`).
 
         Raises:
             UserError: there is no run folder, or a file cannot be written.
@@ -213,9 +220,8 @@ class CategoryDiscovery(TransformerMixin, ClusterMixin, BaseEstimator):  # type:
     def load(cls, folder: str | Path) -> CategoryDiscovery:
         """Return an estimator that can predict and transform.
 
-        Args:
-            folder: a saved model or a run folder. A run folder also provides the run's `labels_`, and `result_`,
-                `categories_` and `edit`, which include the edits made since.
+        A run folder, unlike a saved model, also provides `labels_`, and `result_`, `categories_` and `edit` with the
+        edits made since.
 
         Raises:
             NoSuchDataError: there is no such folder.

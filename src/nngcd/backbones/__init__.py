@@ -33,7 +33,7 @@ def load_backbone(
             example `dino`, or a timm model.
         weights: a local file instead of the weights that belong to the name, or `RANDOM`.
         tail_blocks: blocks (transformers) or stages (others) at its end that are trained.
-        tail_norm: whether the norm layer after the last block is trained, too, in a network of timm that has one.
+        tail_norm: whether to train the norm layer after the last block as well, in a timm network that has one.
         image_size: side of the crop in pixels, if not the backbone's own.
         pretrained: False leaves a timm model with random weights, for what is loaded next, or for tests.
 

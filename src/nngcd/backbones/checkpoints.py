@@ -55,7 +55,7 @@ def unwrapped(content: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def named_as(wanted: Mapping[str, Tensor], state: State) -> State:
-    """Return the tensors of a checkpoint under the names of a model, as far as they can be told from the names alone.
+    """Return the tensors of a checkpoint under the names of a model, as far as the names alone allow.
 
     Args:
         wanted: the model's own state dict.

@@ -105,7 +105,9 @@ def openvino_version() -> str:
 
 
 def _shared_trial(backbone: Backbone) -> Trial:
-    """Return one trial for all processes of a run."""
+    """Return one trial for all processes of a run; those that only share out work each look it up."""
+    if not processes.are_together():
+        return _remembered_trial(backbone)
     trial: Trial = processes.from_first(_remembered_trial(backbone) if processes.is_first() else None)
     return trial
 

@@ -36,7 +36,7 @@ def with_pixel_prompts(
         border: width of the prompt along the edge of an image of 224 pixels; it grows and shrinks with the image.
         deviation: standard deviation of the prompt at the start.
         learning_rate: how many times the heads' learning rate the prompt learns with at 224 pixels. It grows and
-            shrinks with the area: of fewer pixels each has a larger part in the features, and its gradient, too.
+            shrinks with the area: of fewer pixels, each has a larger part in the features, and a larger gradient.
         is_on: whether the prompt is added from the start.
         generator: draws the prompt.
     """

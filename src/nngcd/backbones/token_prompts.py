@@ -1,4 +1,4 @@
-"""Learned tokens beside those of the image in every block of a ViT: deep visual prompts, without a fork of timm."""
+"""Learned tokens next to those of the image in every block of a ViT: deep visual prompts, without a fork of timm."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def with_token_prompts(backbone: Backbone, *, n_prompts: int, n_read: int, gener
         generator: the source of the first prompts.
 
     Raises:
-        UserError: the network is no plain ViT with a class token.
+        UserError: the network is not a plain ViT with a class token.
     """
     # Here, not above: timm takes seconds to import, and a method is also listed by those who never load a network.
     from nngcd.backbones.class_token import reads_only_class_token

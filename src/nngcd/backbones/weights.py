@@ -19,7 +19,7 @@ from nngcd.core.errors import DataError, ResourceError
 
 SUFFIXES = (".safetensors", ".pth", ".pt", ".bin", ".tar")  # .tar: MoCo v3 calls its files .pth.tar
 
-# What full checkpoints of DINO, iBOT and MAE hold beside tensors: the options of the training script, and learning
+# What full checkpoints of DINO, iBOT and MAE hold apart from tensors: the options of the training script, and learning
 # rates as numpy numbers. They only hold values; everything else that is not a tensor is refused. numpy 2 has moved the
 # function that makes a number.
 _NUMBER: Any = np.float64().__reduce__()[0]

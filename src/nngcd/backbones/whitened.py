@@ -46,7 +46,7 @@ class WhitenedFeatures(Around):
 
 
 def whitened(backbone: Backbone, n_directions: int) -> Backbone:
-    """Return a backbone with `n_directions` features; what they are is for its `WhitenedFeatures` to be told.
+    """Return a backbone with `n_directions` features; its `WhitenedFeatures` are set later.
 
     Frozen features are whitened at the end of the trunk, those of a trained tail behind it; in both an adapter follows.
     """
@@ -67,6 +67,6 @@ def _is_frozen(backbone: Backbone) -> bool:
 
 
 def whitening_part(backbone: Backbone) -> WhitenedFeatures:
-    """Return the part of a `whitened` backbone that is to be told the directions."""
+    """Return the part of a `whitened` backbone whose directions are set later."""
     parts = (*backbone.trunk.modules(), *backbone.tail.modules())
     return next(part for part in parts if isinstance(part, WhitenedFeatures))

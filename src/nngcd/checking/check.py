@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from nngcd.checking.file_findings import about_files
-from nngcd.checking.findings import Seen
 from nngcd.checking.label_findings import about_labels
 from nngcd.checking.near_findings import NEAR_COLUMNS, about_near, near_table
+from nngcd.checking.seen import Seen
 from nngcd.checking.words import report_words
 from nngcd.core.errors import DataError
 from nngcd.core.files import write_json, write_table
@@ -148,6 +148,7 @@ def check_data(
     name, root, reading = locate(data, dataset, reading)
     if name not in ("folder", "manifest"):
         return check_split(open_dataset(data, dataset=dataset, reading=reading, on_progress=on_progress)[0], data)
+    assert not isinstance(root, str)
     found = folder.find(root, reading) if name == "folder" else manifest.find(root, reading, wants_rest=True)
     checks = check_files(found.folder, found.file_names, decoding=reading.decoding, on_progress=on_progress)
     return check_listed(found, reading, checks, data=data)

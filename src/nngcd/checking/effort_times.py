@@ -55,6 +55,11 @@ def with_times(
     return dataclasses.replace(report, seconds=seconds, timing=how, other_networks=others)
 
 
+def fit_seconds(split: Split, settings: Settings) -> float:
+    """Return the estimated seconds of a fit whose block never rests, at the current load of this machine."""
+    return len(split) * _seconds(_costs(split, settings), settings, resting_step=0.0)
+
+
 def _with_other_networks(n_images: int, *, but: str, device: torch.device) -> tuple[str, ...]:
     """Return a line each for the transformers that could be used instead, with the time their features would take."""
     speed = measured_gflop_per_second(device)

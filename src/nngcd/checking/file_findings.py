@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from nngcd.checking.findings import Seen, those
+from nngcd.checking.seen import Seen, those
 from nngcd.core.words import count, quoted
 from nngcd.data.file_tree import LEAVES
 from nngcd.data.findings import Finding

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from nngcd.checking.findings import Seen
+from nngcd.checking.seen import Seen
 from nngcd.core.words import count
 from nngcd.data.findings import Finding, about_sizes, all_labelled, contradicted, look_alike, said_in_vain, unclear
 from nngcd.data.labels import alike_names, find_contradictions, unclear_names

@@ -26,6 +26,8 @@ from nngcd.cli import (
     export,
     figures,
     fit,
+    parts,
+    peers,
     predict,
     report,
     review,
@@ -56,6 +58,7 @@ for command in (
     export.export,
     predict.predict,
     embed.embed,
+    parts.merge,
     estimate_k.estimate_k,
     evaluate.evaluate,
     compare.compare,
@@ -86,10 +89,11 @@ def start(
 
     Try it now:  nngcd demo
     """
-    if n_launched() > 1 and context.invoked_subcommand != "fit":
-        raise UserError(
-            f"only `nngcd fit` runs in several processes; start `nngcd {context.invoked_subcommand}` in one."
-        )
+    if n_launched() > 1 and context.invoked_subcommand not in peers.WAY_OUT:
+        shared = ", ".join(peers.WAY_OUT)
+        raise UserError(f"only {shared} run in several processes; start `nngcd {context.invoked_subcommand}` in one.")
+    if context.invoked_subcommand in peers.WAY_OUT:
+        context.with_resource(peers.watched(context.invoked_subcommand))
 
 
 def program() -> None:

@@ -59,7 +59,7 @@ def check(  # noqa: PLR0913 (one parameter per flag)
             report = with_times(
                 report, backbone=network.get("backbone"), image_size=network.get("image_size"), device=device
             )
-    # Said before it is written: beside images on a read-only share nothing can be.
+    # Printed before it is written: next to images on a read-only share, writing fails.
     if json:
         say_json({"out": str(folder), **report.to_json()})
     else:

@@ -1,4 +1,4 @@
-"""`nngcd data`: which benchmarks there are, where they lie on this machine, and whether a copy is whole."""
+"""`nngcd data`: the known benchmarks, where they are on this machine, and whether a copy is complete."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def verify(
 def _rows() -> list[dict[str, Any]]:
     from nngcd.datasets.opening import open_dataset
     from nngcd.datasets.places import known_places
-    from nngcd.datasets.published import published_names, published_split
+    from nngcd.datasets.published_splits import published_names, published_split
 
     places = known_places()
     rows: list[dict[str, Any]] = []

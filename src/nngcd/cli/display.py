@@ -34,7 +34,7 @@ class Output(Console):
     """
 
     def on_broken_pipe(self) -> None:
-        """Leave it to `_check_buffer`; rich itself would end the program without a word."""
+        """Leave it to `_check_buffer`; rich itself would end the program silently."""
         raise
 
     def _check_buffer(self) -> None:
@@ -144,7 +144,7 @@ class JsonProgress(Progress):
         self._line("")
 
     def advance(self, n: int = 1, note: str = "") -> None:
-        """Tell how much is done, at most so many times a second as anyone can read."""
+        """Report how much is done, at most twice a second."""
         self.done += n
         if (now := time.monotonic()) - self.last_line >= SECONDS_BETWEEN_OBJECTS:
             self.last_line = now

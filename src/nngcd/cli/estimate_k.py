@@ -38,7 +38,7 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     image_size: shared_options.ImageSize = None,
     device: shared_options.OptionalDevice = None,
     engine: shared_options.Engine = None,
-    seed: Annotated[int, typer.Option(help="Seed of the clusterings.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     workers: shared_options.Workers = None,
     out: Annotated[Path | None, typer.Option(help=OUT_HELP)] = None,
     cache: shared_options.Cache = None,

@@ -25,7 +25,9 @@ def export(  # noqa: PLR0913 (one parameter per flag)
     out: Annotated[Path, typer.Option(help="The folder to write into.")] = Path("export"),
     link: Annotated[str, typer.Option(metavar="hard|sym|copy", help=LINK_HELP)] = "hard",
     only: Annotated[str | None, typer.Option(metavar="reviewed", help="Export only reviewed images.")] = None,
-    csv: Annotated[str, typer.Option(metavar="plain|excel", help="excel: safe to open in a spreadsheet.")] = "plain",
+    csv: Annotated[
+        str, typer.Option(metavar="plain|excel", help="Form of the CSV; excel is safe to open in a spreadsheet.")
+    ] = "plain",
     root: shared_options.ImageRoot = None,
     skip_missing: Annotated[bool, typer.Option("--skip-missing", help=SKIP_HELP)] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files (never folders).")] = False,

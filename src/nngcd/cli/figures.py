@@ -10,9 +10,7 @@ import typer
 from nngcd.cli import shared_options
 from nngcd.cli.display import progress_display, say, say_json
 
-Other = Annotated[
-    Path | None, typer.Argument(metavar="[OTHER_RUN]", help="A second run on the same images, to compare.")
-]
+Other = Annotated[Path | None, typer.Argument(metavar="OTHER_RUN", help="A second run on the same images, to compare.")]
 OUT_HELP = "Folder to write into; replaces earlier figures. (default: figures in RUN)"
 ONLY_HELP = "Figures to draw, for example cooccurrence,tsne. (default: all)"
 CLASSES_HELP = "Classes to show in tsne and attention. (default: the largest)"

@@ -20,7 +20,7 @@ ALL_LABELS_HELP = "Train with every label. Confidence is then not calibrated."
 STRICT_HELP = "Exit with code 5 if nearly all images fall into one category."
 FROM_REVIEW_HELP = "Start a new run from RUN, using its reviewed labels."
 INIT_FROM_HELP = "Start from the trained tail and heads of a finished run on the same data."
-BANK_HELP = "Largest allowed view bank. (default: 50)"
+BANK_HELP = "Maximum size of the view bank. (default: 50)"
 VIEWS_HELP = (
     "Random views to keep of each image, or online for new ones every epoch. "
     "(default: depends on --effort; see the speed guide)"

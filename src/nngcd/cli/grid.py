@@ -97,7 +97,8 @@ def show(report: TableReport) -> None:
 
 def as_json(rows: Sequence[ComparisonRow], report: TableReport, files: Sequence[Path]) -> dict[str, object]:
     """Return what `--json` prints."""
-    table = [{"name": row.name, "seconds": row.seconds, "peak_gb": row.peak_gb, "scores": row.scores} for row in rows]
+    costs = ("seconds", "processor_minutes", "peak_gb", "scores")
+    table = [{"name": row.name} | {cost: getattr(row, cost) for cost in costs} for row in rows]
     return {"title": report.title, "rows": table, "notes": list(report.notes), "files": [str(path) for path in files]}
 
 

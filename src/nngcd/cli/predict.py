@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nngcd.cli import shared_options
+from nngcd.cli import parts, shared_options
 from nngcd.cli.display import progress_display, reading, say, say_json
 from nngcd.core.errors import ConfigError, warn
 
+if TYPE_CHECKING:
+    from nngcd.core.progress import Progress
+    from nngcd.data.sources import Source
+    from nngcd.runs.prediction import Sorter
+
+OUT_HELP = "Table to write (.csv or .parquet), or a folder for parts (also s3://..., gs://...)."
 TOP_HELP = "Number of further candidate categories to list for each image."
 MEANING = {
     "known": "belong to a known category",
@@ -25,8 +31,9 @@ MEANING = {
 def predict(  # noqa: PLR0913 (one parameter per flag)
     run: shared_options.Run,
     data: shared_options.Data,
-    out: Annotated[Path, typer.Option(help="Table to write: .csv or .parquet.")] = Path("predictions.csv"),
+    out: Annotated[str, typer.Option(help=OUT_HELP)] = "predictions.csv",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the table if it exists.")] = False,
+    shard: parts.Shard = None,
     dataset: shared_options.Dataset = None,
     unsure: shared_options.Unsure = None,
     top: Annotated[int, typer.Option(min=0, help=TOP_HELP)] = 3,
@@ -38,45 +45,78 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
 ) -> None:
     """Sort the images of DATA into the categories of a finished run.
 
-    Takes any number of images. The table appears once it is complete.
+    Takes any number of images. A table appears once it is complete; a folder is written in parts, and a command
+    that was stopped continues where it was.
 
     Example:  nngcd predict runs/first new_images/ --out new.csv
     """
-    import dataclasses
-
-    from nngcd.core.files import check_outside, table_writer
+    from nngcd.core.files import check_outside
     from nngcd.core.run_folder import RunFolder
     from nngcd.core.run_reading import read_config
-    from nngcd.runs.prediction import Predictor, reading_of, stream, unlike_words
+    from nngcd.datasets.opening import open_source
+    from nngcd.runs.prediction import Sorter, reading_of
+    from nngcd.runs.sharing import is_folder, share_out
 
-    if out.suffix not in (".csv", ".parquet"):
-        raise ConfigError("--out", str(out), "must end in .csv or .parquet")
-    if out.exists() and not overwrite:
-        raise ConfigError("--out", str(out), "already exists; choose another name or add --overwrite")
+    in_parts = is_folder(out, shard)
+    if in_parts:
+        parts.refuse_overwrite(out, overwrite=overwrite)
+    else:
+        _check_table(Path(out), overwrite=overwrite)
     folder = RunFolder.open(run)
     for images in (data, str(read_config(folder).get("data", ""))):
         check_outside(out, images)
-    predictor = Predictor.load(folder, device=device, workers=workers, engine=engine or "auto")
-    confidence = predictor.confidence.with_unsure(unsure)
-    predictor = dataclasses.replace(predictor, confidence=confidence, n_alternatives=top)
-    counts, n_unlike = Counter[str](), 0
-    with progress_display(is_quiet=quiet or json) as progress, table_writer(out) as add:
-        blocks = stream(
-            predictor, data, dataset=dataset, reading=reading_of(folder), on_progress=reading(progress),
-            progress=progress,
-        )  # fmt: skip
-        for table, n_strange in blocks:
+    sorter = Sorter.load(
+        folder, device=device, workers=workers, engine=engine or "auto", n_alternatives=top, unsure=unsure
+    )
+    with progress_display(is_quiet=quiet or json) as progress:
+        source = open_source(
+            data, dataset=dataset, reading=reading_of(folder), use_labels=False, on_progress=reading(progress)
+        )
+        if in_parts:
+            shared = share_out(source, sorter.work(folder), out, shard, progress=progress)
+        else:
+            counts = _write_table(sorter, source, Path(out), progress)
+    if in_parts:
+        parts.say_shared(shared, out, is_json=json)
+    else:
+        _say_table(counts, out, is_calibrated=sorter.confidence.is_calibrated, is_json=json)
+
+
+def _check_table(out: Path, *, overwrite: bool) -> None:
+    if out.suffix not in (".csv", ".parquet"):
+        raise ConfigError("--out", str(out), "must end in .csv or .parquet, or be a folder")
+    if out.exists() and not overwrite:
+        raise ConfigError("--out", str(out), "already exists; choose another name or add --overwrite")
+
+
+def _write_table(sorter: Sorter, source: Source, out: Path, progress: Progress) -> Counter[str]:
+    """Write one table and return how many images have which status, and how many are unlike the training."""
+    from nngcd.core.files import table_writer
+    from nngcd.runs.prediction import UNLIKE
+
+    counts = Counter[str]()
+    with table_writer(out) as add:
+        # The first rows, if only of none, say which columns there are.
+        add(sorter.no_rows())
+        for table, n_unlike in sorter.blocks(source, progress=progress):
             add(table)
             counts.update(table["status"])
-            n_unlike += n_strange
+            counts[UNLIKE] += n_unlike
+    return counts
+
+
+def _say_table(counts: Counter[str], out: str, *, is_calibrated: bool, is_json: bool) -> None:
+    from nngcd.runs.prediction import UNLIKE, unlike_words
+
+    n_unlike = counts.pop(UNLIKE, 0)
     strange = unlike_words(n_unlike, counts.total() - counts["unreadable"])
     if strange:
         warn(strange)
-    if json:
+    if is_json:
         by_status = {status: counts[status] for status in MEANING}
-        say_json({"out": str(out), **by_status, "unlike_training": n_unlike, "is_calibrated": confidence.is_calibrated})
+        say_json({"out": out, **by_status, UNLIKE: n_unlike, "is_calibrated": is_calibrated})
         return
-    for line in _words(counts, n_unlike if strange else 0, is_calibrated=confidence.is_calibrated):
+    for line in _words(counts, n_unlike if strange else 0, is_calibrated=is_calibrated):
         say(line)
     say(f"\nWritten to {out}")
 

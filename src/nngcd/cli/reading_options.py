@@ -53,7 +53,7 @@ _OPTIONS: dict[str, Any] = {
     "follow_links": Annotated[bool, _flag("--follow-links", help="Follow links that leave the folder.")],
     "drop_duplicates": Annotated[bool, _flag("--drop-duplicates", help="Use only one of several identical files.")],
     "max_pixels": Annotated[
-        float | None, _flag("--max-pixels", metavar="N", help="Most pixels allowed in an image. (default: 179 million)")
+        float | None, _flag("--max-pixels", metavar="N", help="Maximum pixels in an image. (default: 179 million)")
     ],
     "grey16": Annotated[
         str | None, _flag("--grey16", metavar="per-image|fixed:A-B", help="Scale of 16-bit and float images.")

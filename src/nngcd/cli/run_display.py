@@ -37,7 +37,7 @@ def shown(*, is_quiet: bool, prefix: str = "") -> Iterator[Progress]:
         try:
             yield progress
         except Interrupted as stop:
-            # Said here: typer ends the program without a word.
+            # Printed here: typer ends the program silently.
             say_error(f"\n{stop}", mark="")
             raise typer.Exit(EXIT_INTERRUPTED) from None
 

@@ -11,10 +11,13 @@ import typer
 from nngcd.core.errors import ConfigError
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not print progress.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also print the library's log.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as printed by `nngcd fit`.")]
-_DATA_HELP = "Folder of images, table (.csv, .parquet), arrays (.npz), or a name from `nngcd data list`."
+_DATA_HELP = (
+    "Folder of images, table (.csv, .parquet), tars, Parquet or Arrow files (also s3://..., gs://...), arrays (.npz), "
+    "or a name from `nngcd data list`."
+)
 Data = Annotated[str, typer.Argument(metavar="DATA", help=_DATA_HELP)]
 OptionalData = Annotated[str | None, typer.Argument(metavar="DATA", help=_DATA_HELP)]
 Dataset = Annotated[str | None, typer.Option(help="How to read DATA, for example cub. (default: detected)")]
@@ -31,7 +34,7 @@ ImageRoot = Annotated[
     Path | None,
     typer.Option("--root", metavar="FOLDER", help="Where the images are now, if they have moved since the run."),
 ]
-Preset = Annotated[str | None, typer.Option(help="default, paper or official.")]
+Preset = Annotated[str | None, typer.Option(help="Recipe to start from: default, paper or official.")]
 Effort = Annotated[
     str | None, typer.Option(help="quick, normal or full. (default: quick; normal on a GPU with your own --backbone)")
 ]
@@ -55,8 +58,8 @@ _UNSURE_HELP = "Share of known images to call unsure, from 0 to 1. (default: 0.0
 Unsure = Annotated[float | None, typer.Option(metavar="SHARE", help=_UNSURE_HELP)]
 Seeds = Annotated[str, typer.Option(help="Seeds to run, for example 0-2 for a mean and deviation.")]
 Smoke = Annotated[bool, typer.Option("--smoke", help="Quick trial: two epochs on about 300 images.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
-OptionalDevice = Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps. (default: auto)")]
+Device = Annotated[str, typer.Option(help="Where to compute: auto, cpu, cuda or mps.")]
+OptionalDevice = Annotated[str | None, typer.Option(help="Where to compute: auto, cpu, cuda or mps. (default: auto)")]
 _ENGINE_HELP = "Engine for frozen networks: auto, torch or openvino. (default: auto)"
 Engine = Annotated[str | None, typer.Option(metavar="ENGINE", help=_ENGINE_HELP)]
 Workers = Annotated[int | None, typer.Option(min=0, help="Processes that read images. (default: one per core)")]

@@ -16,7 +16,7 @@ def interrupt_on_sigterm() -> Any:  # noqa: ANN401 (a handler of any kind, as `s
     own = os.getpid()
 
     def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-        # A reading process that was just started has this handler, too, and nothing to tidy up.
+        # A reading process that has just started also has this handler, and nothing to tidy up.
         if os.getpid() != own:
             os._exit(EXIT_INTERRUPTED)
         _interrupt()

@@ -29,7 +29,7 @@ def study(  # noqa: PLR0913 (one parameter per flag)
     method: shared_options.Method = None,
     seeds: shared_options.Seeds = "0-2",
     root: shared_options.Root = None,
-    preset: Annotated[str, typer.Option(help="default, paper or official.")] = "official",
+    preset: Annotated[str, typer.Option(help="Recipe to start from: default, paper or official.")] = "official",
     effort: shared_options.Effort = None,
     backbone: shared_options.Backbone = None,
     weights: shared_options.Weights = None,
@@ -41,7 +41,9 @@ def study(  # noqa: PLR0913 (one parameter per flag)
     candidates: Annotated[Path | None, typer.Option(metavar="FILE", help=CANDIDATES_HELP)] = None,
     final: Annotated[bool, typer.Option("--final", help=FINAL_HELP)] = False,
     smoke: shared_options.Smoke = False,
-    out: Annotated[Path | None, typer.Option(help="Folder for everything. (default: runs/STUDY-DATASET)")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for runs, table and figure. (default: runs/STUDY-DATASET)")
+    ] = None,
     cache: shared_options.Cache = None,
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,

@@ -37,7 +37,7 @@ class HiddenPart(NamedTuple):
     image_m: Tensor
     """Its unlabelled images."""
     n_part: int
-    """Images of the part, the labelled ones that lie within it among them."""
+    """Images of the part, including the labelled ones within it."""
     n_images: int
     """Images of the whole cluster."""
     n_labelled_in_part: int
@@ -105,7 +105,7 @@ def cut_known_clusters(unit_nd: Tensor, cluster_n: Tensor, labels_n: Tensor, n_o
 
 
 def _is_rare_in_plain(plain_md: Tensor, is_part_m: Tensor, is_labelled_m: Tensor, share: float) -> bool:
-    """Whether the part holds few labelled images in plain features, too."""
+    """Whether the part also holds few labelled images in plain features."""
     is_near_m = nearer_to_part(plain_md, is_part_m & ~is_labelled_m)
     return bool(binom.cdf(int((is_near_m & is_labelled_m).sum()), int(is_near_m.sum()), share) < PLAIN_LEVEL)
 

@@ -63,7 +63,7 @@ class Centroids(ClusterMixin, BaseEstimator):  # type: ignore[misc] # scikit-lea
         return self.fit(X, y).labels_
 
     def predict(self, X: Rows) -> Tensor:  # noqa: N803 (scikit-learn's name)
-        """Return the nearest centre of each row; raise `DataError` where there is none that can be told."""
+        """Return the nearest centre of each row; raise `DataError` where it cannot be determined."""
         check_is_fitted(self)
         origin_d = self.cluster_centers_.mean(0)
         centres_rkd = (self.cluster_centers_ - origin_d)[None]

@@ -31,7 +31,7 @@ class LabelCheck(NamedTuple):
     n_tested: int
     """Known categories with enough labelled and other images."""
     n_apart: int
-    """Those of them whose labelled images lie apart from the others of their cluster."""
+    """Those of them whose labelled images differ from the others of their cluster."""
 
     @property
     def is_doubtful(self) -> bool:
@@ -42,7 +42,7 @@ class LabelCheck(NamedTuple):
 def check_labels(
     plain_nd: Tensor, cluster_n: Tensor, labels_n: Tensor, *, n_old: int, generator: torch.Generator
 ) -> LabelCheck:
-    """Count the known categories whose labelled images lie apart from the other images of their cluster.
+    """Count the known categories whose labelled images differ from the other images of their cluster.
 
     If labels are dealt out at random, the neighbours of a labelled image are labelled as often as any image of the
     cluster: the nearest-neighbour test of two samples (Schilling 1986; Henze 1988), by permutation.
@@ -83,6 +83,6 @@ def is_apart(plain_md: Tensor, is_labelled_m: Tensor, generator: torch.Generator
     share_p = (is_labelled_pm * is_labelled_pm[:, neighbour_mj].mean(-1)).sum(-1) / is_labelled_m.sum()
     expected = (is_labelled_m.sum() - 1) / (n - 1)
     excess = (share_p[0] - expected) / (1 - expected)
-    # A little less than its share counts as that, too: sums of another order differ in the last digit.
+    # A little less than its share also counts: sums of another order differ in the last digit.
     p_value = (share_p >= share_p[0] - 1e-6).float().mean()
     return bool(excess > LEAST_EXCESS and p_value <= OWN_LEVEL)

@@ -45,7 +45,7 @@ class NearestCentres(NamedTuple):
 def nearest_clusters(points: Points, centres_rkd: Tensor, last: NearestCentres) -> NearestCentres:
     """Return the nearest centre of free rows; held rows stay where they are held.
 
-    A centre that rests since the last time cannot win a row whose own centre rests, too. So where few centres moved,
+    A centre that has not moved cannot win a row whose own centre has not moved either. So where few centres moved,
     all rows are compared with those, and the rows that these had also with the others: for a share m of the centres
     it is m (2 - m) of the work.
     """

@@ -21,7 +21,7 @@ def nearest_neighbours(features_nd: Tensor, n_neighbours: int, *, candidate_c: T
 
     Args:
         features_nd: features of all images; only their directions count.
-        n_neighbours: m; fewer where there are not so many other candidates.
+        n_neighbours: m; fewer where there are fewer other candidates.
         candidate_c: the images that neighbours are looked for among, in rising order; all when absent.
     """
     unit_nd, n = F.normalize(features_nd, dim=-1), len(features_nd)

@@ -75,7 +75,7 @@ class Points(NamedTuple):
     shards: Shards
 
     def blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Give the rows a block at a time, each with where it lies."""
+        """Give the rows a block at a time, each with its place."""
         for start in range(0, len(self.x_nd), self.block_size):
             rows = slice(start, start + self.block_size)
             yield rows, self.x_nd[rows]
@@ -105,14 +105,14 @@ class UnitRows:
         return replace(whole, mean_d=mean_d)
 
     def blocks(self) -> Iterator[tuple[slice, Tensor]]:
-        """Give the rows a block at a time, each with where it lies."""
+        """Give the rows a block at a time, each with its place."""
         for start in range(0, len(self.row_nd), UNIT_BLOCK):
             rows = slice(start, start + UNIT_BLOCK)
             yield rows, F.normalize(self.row_nd[rows].to(WIDE)) - self.mean_d
 
 
 def check_finite(sums: Tensor) -> None:
-    """Raise `DataError` where rows, or sums over them, show that these hold what is no number."""
+    """Raise `DataError` where rows, or sums over them, show values that are not finite numbers."""
     if not torch.isfinite(sums).all():
         raise DataError("the features have NaN or infinite values; remove or correct those rows")
 
@@ -125,14 +125,14 @@ def check_squares(is_squared_n: Tensor, row_nd: Tensor) -> None:
 
 
 def check_directions(row_nd: Tensor) -> None:
-    """Raise `DataError` unless every row is of finite numbers and has a direction that can be told, or is all zeros."""
+    """Raise `DataError` unless every row is finite and has a direction, or is all zeros."""
     norm_n = torch.linalg.vector_norm(row_nd, dim=1)
     is_squared_n = torch.isfinite(norm_n)
     check_finite(row_nd[~is_squared_n])
     short_m = (norm_n < SHORTEST).nonzero().flatten()
     is_squared_n[short_m] = ~row_nd[short_m].any(1)
     check_squares(is_squared_n, row_nd)
-    # No sum of rows is longer than all of them together, so that the mean of any cluster has a direction, too.
+    # No sum of rows is longer than all of them together, so the mean of any cluster has a direction as well.
     if not torch.isfinite(norm_n.sum(dtype=WIDE).square()):
         raise _cannot_be_squared(row_nd, "")
 
@@ -146,7 +146,7 @@ def as_rows(values: Rows) -> Tensor:
     """Return a non-empty table as float32 or float64, without a copy where possible; else raise `DataError`.
 
     Numbers that float32 could round, whole ones of 32 or 64 bits and those of lists, become float64. Where an array is
-    sparse or of objects that are no numbers, scikit-learn raises `TypeError`.
+    sparse or of objects that are not numbers, scikit-learn raises `TypeError`.
     """
     row_nd = _as_real(values if isinstance(values, Tensor) else _as_table(values), "features", "float32 or float64")
     if row_nd.ndim != 2 or not row_nd.numel():
@@ -236,7 +236,7 @@ def prepare(values: Rows, label_n: Tensor | None, block_size: int, shards: Shard
 
     Raises:
         ConfigError: there can be no such block.
-        DataError: rows hold what is no number, or their squares are too large or too small to be told apart.
+        DataError: rows have values that are not numbers, or whose squares overflow or underflow.
     """
     check_counts(block_size=block_size)
     row_nd = as_rows(values)
@@ -263,7 +263,7 @@ class KMeansSettings(Protocol):
 
 
 def check_settings(points: Points, settings: KMeansSettings) -> None:
-    """Raise `ConfigError` for settings that cannot be, or do not fit the rows."""
+    """Raise `ConfigError` for settings that are impossible or do not fit the rows."""
     check_counts(n_clusters=settings.n_clusters, n_init=settings.n_init, max_iter=settings.max_iter)
     check_whole(random_state=settings.random_state)
     check_tolerance(settings.tol)
@@ -272,13 +272,13 @@ def check_settings(points: Points, settings: KMeansSettings) -> None:
 
 
 def check_tolerance(tol: float) -> None:
-    """Raise `ConfigError` for what is no share."""
+    """Raise `ConfigError` unless it is a share."""
     if not isinstance(tol, Real) or not tol >= 0:
         raise ConfigError("tol", tol, "must be a number from 0")
 
 
 def check_counts(**numbers: int) -> None:
-    """Raise `ConfigError` for what is no whole number of at least 1."""
+    """Raise `ConfigError` unless it is a whole number of at least 1."""
     check_whole(**numbers)
     for name, value in numbers.items():
         if value < 1:
@@ -286,7 +286,7 @@ def check_counts(**numbers: int) -> None:
 
 
 def check_whole(**numbers: int) -> None:
-    """Raise `ConfigError` for what is no whole number."""
+    """Raise `ConfigError` unless it is a whole number."""
     for name, value in numbers.items():
         try:
             operator.index(value)

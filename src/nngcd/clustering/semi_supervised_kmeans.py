@@ -153,7 +153,7 @@ def class_means(points: Points) -> Tensor:
     """
     highest = int(points.shards.gather(points.label_n.max()).max())
     if highest >= points.n_total:
-        # Told before there are sums of so many classes, for which no memory would be enough.
+        # Reported before the sums of all classes are made, which might not fit into memory.
         reason = f"label {highest} is too high for {points.n_total} rows"
         raise DataError(f"{reason}; number the labelled classes 0, 1, 2, ... without gaps")
     total_ce = class_sums(points)

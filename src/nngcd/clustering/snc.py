@@ -38,7 +38,7 @@ def partitions(features_nd: Rows, labels_n: Rows, *, rule: Rule = "unordered") -
 
     Rule `published` gives the partitions of the authors' code. There, a chain is made of the first images of a class in
     file order; here it starts at the one farthest from the class's mean and takes the nearest wherever it is, so that
-    the order of images is no matter (CUB, K = 200: 41.3 % right; by file order 39.5 to 41.3 % in six shuffled ones).
+    the order of images does not matter (CUB, K = 200: 41.3 % right; by file order 39.5 to 41.3 % in six shuffled ones).
     There, some distances count twice, those of mutual neighbours among them, and those between all that point to one
     place count when the longest is sought; here each link counts once. Either limit can cut links that the other keeps;
     on CUB and digits neither cuts any. And there, a level that merges only two clusters is the last.
@@ -102,7 +102,7 @@ def cluster(features_nd: Rows, labels_n: Rows, n_clusters: int, *, rule: Rule = 
         rule: as for `partitions`; `published` also merges two clusters of one class only next to each other in a chain.
 
     Raises:
-        ConfigError: there cannot be so many clusters, or so few.
+        ConfigError: an impossible number of clusters.
         DataError: features or labels cannot be used.
     """
     x_nd, class_n = _checked(features_nd, labels_n)

@@ -21,7 +21,7 @@ LEAST_VARIANCE = 1e-6
 def whitened_within_classes(features_nd: Rows, labels_n: Rows) -> Tensor:
     """Return unit rows in which the images of a labelled class spread the same in all directions.
 
-    Directions in which images of one class differ (pose, light, handwriting) are no help in telling classes apart, and
+    Directions in which images of one class differ (pose, light, handwriting) do not help to tell classes apart, and
     much the same ones are no help for new classes; here they count for less. Within-class covariance normalisation
     (Hatch, Kajarekar & Stolcke, Interspeech 2006), with Ledoit & Wolf's shrinkage because labelled images are few, on
     the main directions of the unit features.

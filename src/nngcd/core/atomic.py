@@ -36,7 +36,7 @@ _TEMPORARY = re.compile(r"\..+?\.([0-9a-f]{8})-(\d{1,10})-[0-9a-f]{8}\.tmp")
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; when the block ends well it replaces `path`, otherwise it is removed.
+    """Yield a temporary path next to `path`; it replaces `path` if the block succeeds, otherwise it is removed.
 
     The block may read other files, so it puts what it writes into `writing(path)`.
 
@@ -54,7 +54,7 @@ def atomic(path: Path) -> Iterator[Path]:
         with writing(path):
             with temporary.open("rb") as written:
                 os.fsync(written.fileno())
-            # Some writers make private files; a run folder is for colleagues, too.
+            # Some writers make private files, but colleagues may read a run folder.
             temporary.chmod(0o666 & ~UMASK)
             temporary.replace(path)
     finally:
@@ -63,8 +63,8 @@ def atomic(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Say of any error that `path` cannot be written; for blocks that do nothing but write it.
+def writing(path: Path | str) -> Iterator[None]:
+    """Report any error as `path` that cannot be written; for blocks that only write it.
 
     Raises:
         ResourceError: the disk is full or not writable.
@@ -77,7 +77,7 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def filling(path: Path, temporary: Path) -> Iterator[None]:
-    """Say that `path` cannot be written when an error can only be about what will get that name.
+    """Report `path` as not writable when an error can only be about the file that will get that name.
 
     Raises:
         ResourceError: the disk is full or not writable.
@@ -92,7 +92,7 @@ def filling(path: Path, temporary: Path) -> Iterator[None]:
 
 
 def cannot_write(path: Path | str, error: Exception) -> ResourceError:
-    """Return the error for a place that takes no files, or no more."""
+    """Return the error for a place that cannot be written, or is full."""
     number = getattr(error, "errno", None)
     way_out = "Choose another folder."
     if number == errno.ENOENT:
@@ -103,7 +103,7 @@ def cannot_write(path: Path | str, error: Exception) -> ResourceError:
 
 
 def temporary_beside(path: Path) -> Path:
-    """Return a hidden name beside `path` that no other process uses; what killed processes left there is removed."""
+    """Return a hidden name next to `path` that no other process uses; leftovers of killed processes are removed."""
     _remove_leftovers_once(path.parent)
     # The process's number is not enough: two machines that share a disk may have the same.
     return path.with_name(f".{path.name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
@@ -143,7 +143,7 @@ def _is_abandoned(path: Path) -> bool:
 def mapped_array(path: Path, temporary: Path, dtype: DTypeLike, shape: tuple[int, ...]) -> np.memmap[Any, Any]:
     """Return a new `.npy` file, which will be `path`, as an array in memory-mapped form.
 
-    Its room on the disk is taken now: a mapped file whose disk fills up kills the process without a word.
+    Its room on the disk is taken now: a mapped file whose disk fills up kills the process silently.
     """
     # Imported here: every command imports this module, and most of them do without numpy.
     from numpy.lib.format import open_memmap
@@ -172,7 +172,7 @@ _File = TypeVar("_File", bound=_Closable)
 
 
 @contextmanager
-def closing(path: Path, file: _File) -> Iterator[_File]:
+def closing(path: Path | str, file: _File) -> Iterator[_File]:
     """Yield what `path` is written with and close it, which writes the rest; an error of the block goes first.
 
     Raises:

@@ -14,7 +14,7 @@ def launched_number(name: str, absent: int) -> int:
         ConfigError: the variable holds something else.
     """
     text = os.environ.get(name, str(absent))
-    least = 0 if name == "RANK" else 1
+    least = 0 if name in ("RANK", "LOCAL_RANK") else 1
     if not text.isdecimal() or int(text) < least:
         raise ConfigError(name, text, "must be a whole number, as torchrun sets it. To use one process, unset it")
     return int(text)

@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 
-from nngcd.core.cores import launched_number, n_cores
+from nngcd.core.cores import launched_number, n_cores, n_launched
 from nngcd.core.errors import ConfigError, ResourceError
 
 MOST_WORKERS = 256
@@ -24,7 +24,7 @@ def choose_device(name: str) -> torch.device:
         ResourceError: the device is not on this machine.
     """
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return _own("cuda") if torch.cuda.is_available() else torch.device("cpu")
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -35,7 +35,12 @@ def choose_device(name: str) -> torch.device:
             f"T07: no {name} device on this machine (torch {torch.__version__}). "
             "Use --device cpu --effort quick, or see `nngcd doctor`."
         )
-    return device
+    return _own(name) if name == "cuda" else device
+
+
+def _own(kind: str) -> torch.device:
+    """Return this process's device of a kind: of several processes that torchrun starts, each has one."""
+    return torch.device(kind, launched_number("LOCAL_RANK", 0)) if n_launched() > 1 else torch.device(kind)
 
 
 def choose_precision(name: str, device: torch.device) -> Precision:
@@ -54,7 +59,7 @@ def choose_precision(name: str, device: torch.device) -> Precision:
 
 
 def choose_workers(n_workers: int | None) -> int:
-    """Return the number of image-reading processes: as asked, or one per core up to 8, shared with processes beside us.
+    """Return the number of image-reading processes: as asked, or one per core up to 8, shared among processes.
 
     Reading takes turns with the network on a small CPU, where one core less still leaves the network starved.
     """

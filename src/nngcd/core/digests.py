@@ -30,7 +30,7 @@ def settings_digest(flat: Mapping[str, Any]) -> str:
 
 
 def record(folder: Path, names: Iterable[str] = (), known: Mapping[str, str] | None = None) -> None:
-    """Write down the digests of files that are there, beside those written down before.
+    """Record the digests of files that exist, in addition to those recorded before.
 
     Args:
         folder: of the run, or of a model.

@@ -64,7 +64,7 @@ class NngcdWarning(UserWarning):
 def warn(text: str) -> None:
     """Tell the user something, as a warning of the line outside nngcd that led here.
 
-    Python 3.12 can do this by itself (`skip_file_prefixes`).
+    From Python 3.12 on, `skip_file_prefixes` does the same.
     """
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and Path(frame.f_code.co_filename).is_relative_to(_PACKAGE):
@@ -79,7 +79,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean_path(path: Path, is_wanted: Callable[[Path], bool]) -> str:
-    """Return ` Did you mean 'folder/x'?` for what lies beside a path that leads nowhere and is of the wanted kind."""
+    """Return ` Did you mean 'folder/x'?` for a neighbour of the wanted kind of a path that does not exist."""
     try:
         beside = {sibling.name: sibling for sibling in sorted(path.parent.iterdir()) if is_wanted(sibling)}
     except OSError:

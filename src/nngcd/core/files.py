@@ -122,13 +122,13 @@ def tensors_digest(tensors: Mapping[str, Tensor], strings: Mapping[str, str]) ->
     return digest.hexdigest()
 
 
-def check_outside(out: Path, data: str) -> None:
-    """Refuse a place for results within a folder of images; nothing is written yet.
+def check_outside(out: str | Path, data: str) -> None:
+    """Refuse an output place inside the folder of images, before anything is written.
 
     Raises:
-        ConfigError: it lies inside, so that the next run would take for images what is written there.
+        ConfigError: it is inside, so the next run would read the results as images.
     """
     folder = Path(data)
-    if data and folder.is_dir() and out.resolve().is_relative_to(folder.resolve()):
+    if data and folder.is_dir() and Path(out).resolve().is_relative_to(folder.resolve()):
         reason = f"is inside the data folder {data}, so the next run would read it as data. Choose another folder"
         raise ConfigError("--out", str(out), reason)

@@ -33,7 +33,7 @@ def hold(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise cannot_write(folder / LOCK, error) from error
     try:
-        # Only for the message above, so a disk without room for it is no obstacle.
+        # Only for the message above, so a full disk does not matter.
         with suppress(OSError):
             (folder / HOLDER).write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
         yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sys
 from pathlib import Path
@@ -19,23 +20,27 @@ LARGEST_KEPT, MOST_KEPT = 2**27, 2**29
 def keep_freed_memory() -> None:
     """Let glibc keep what is freed for what is asked for next; elsewhere, or where the user has tuned it, do nothing.
 
-    By itself it maps blocks above 32 MB anew each time and hands back the end of its heap, and the system clears every
+    By default it maps blocks above 32 MB again each time and returns the end of its heap, and the system clears every
     page again: a quarter of the processor time of a network's pass (benchmarks/allocation.py). Numbers stay the same.
     """
     is_tuned = any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ)
     if sys.platform != "linux" or is_tuned:
         return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    mallopt = getattr(_libc(), "mallopt", None)
     if mallopt is not None:
         mallopt(_MMAP_THRESHOLD, LARGEST_KEPT)
         mallopt(_TRIM_THRESHOLD, MOST_KEPT)
 
 
 def forget_peak() -> None:
-    """Begin anew, so that a run is not charged with what an earlier one in the same process needed.
+    """Start counting again, so a run is not charged with what an earlier one in the same process needed.
 
     Only Linux can forget the peak of its own memory; elsewhere it stays that of the whole process.
     """
+    gc.collect()
+    # What `keep_freed_memory` keeps would count as the next run's.
+    if (trim := getattr(_libc(), "malloc_trim", None)) is not None:
+        trim(0)
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     try:
@@ -58,6 +63,10 @@ def peak_gb() -> dict[str, float]:
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory ran out: on a CPU torch has no class of its own for that."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)
+
+
+def _libc() -> ctypes.CDLL | None:
+    return ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def _ram_peak() -> float:

@@ -20,6 +20,11 @@ def is_launched() -> bool:
     return dist.is_available() and n_launched() > 1
 
 
+def are_together() -> bool:
+    """Whether several processes have met, as they do to train; those that share out work never need to."""
+    return is_launched() and dist.is_initialized()
+
+
 def count() -> int:
     """Return how many processes work on this run."""
     return n_launched() if is_launched() else 1

@@ -1,7 +1,7 @@
 """Types that say which numbers a setting may be: `rate: Positive = 0.1`.
 
 A settings class that is `Checked` refuses other numbers when it is made, so before anything long begins. A setting that
-is absent (None) passes, and what is no number (NaN) never does.
+is absent (None) passes, and NaN never does.
 """
 
 from __future__ import annotations

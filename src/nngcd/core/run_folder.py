@@ -104,7 +104,7 @@ class RunFolder:
 
         Raises:
             NoSuchDataError: the folder is not there.
-            DataError: it is no run folder.
+            DataError: it is not a run folder.
         """
         if path.is_dir() and not cls(path).config.is_file():
             raise DataError(

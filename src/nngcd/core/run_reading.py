@@ -33,7 +33,7 @@ RESULTS: dict[str, Kind] = {
     "possible_label_error": "flag",
 }
 _ALTERNATIVES = tuple(f"alt_{rank}" for rank in range(1, 10))
-"""Columns that each have a probability beside them, `alt_1_p` and so on."""
+"""Columns that each come with a probability, `alt_1_p` and so on."""
 _OF_ALTERNATIVES: dict[str, Kind] = {
     **dict.fromkeys(_ALTERNATIVES, "text or none"),
     **{f"{name}_p": "number or none" for name in _ALTERNATIVES},

@@ -140,7 +140,7 @@ class StoredMerge(Stored):
 
 
 class StoredLabelCheck(Stored):
-    """Whether the labelled images of known categories lie apart from others."""
+    """Whether the labelled images of known categories differ from others."""
 
     n_tested: Count
     n_apart: Count
@@ -198,7 +198,7 @@ class StoredSummary(Stored):
 
 
 class RunConfig(Stored):
-    """config.yaml: what is read of it beside the settings themselves, which `settings.resolve` checks."""
+    """config.yaml: the part that is read apart from the settings themselves, which `settings.resolve` checks."""
 
     data: Text
     dataset: Text | None

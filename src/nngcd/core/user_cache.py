@@ -9,7 +9,7 @@ from pathlib import Path
 from nngcd.core.cores import n_launched
 
 BESIDE = ".nngcd-cache"
-"""The cache beside a folder of runs, of several processes."""
+"""The cache next to a folder of runs that several processes share."""
 
 
 def user_cache() -> Path:
@@ -24,7 +24,7 @@ def user_cache() -> Path:
 
 
 def default_cache(runs: Path) -> Path:
-    """Return where views are kept when nothing is said: in the user's cache, which all runs share.
+    """Return where views are kept by default: in the user's cache, which all runs share.
 
     Several processes may be on several machines that share only the folder of their runs, so theirs is in there.
     """

@@ -1,4 +1,4 @@
-"""K from how well neighbour clustering finds labelled classes that it was not told of: CiPR's estimate."""
+"""K from how well neighbour clustering finds labelled classes whose labels were hidden from it: CiPR's estimate."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class HoldOut:
     x_nd: Tensor
     """Unit features, whitened without the hidden labels."""
     known_n: Ids
-    """Labels that the clustering is told."""
+    """Labels that the clustering may use."""
     held_n: Ids
     """Labels that are hidden, -1 for all other images."""
     levels: list[Ids]

@@ -40,14 +40,14 @@ class Evidence(NamedTuple):
 
 
 def by_pairs(task: CountingTask) -> KEstimate | None:
-    """Return the K that follows from the size of the labelled classes; None if it cannot be told.
+    """Return the K that follows from the size of the labelled classes; None if it cannot be determined.
 
     Ours, not a published way. A class has 1 / K of the images on average, and labelled classes are taken to be as large
     as others. Their size shows in two ways: how deep the neighbourhoods of labelled images hold their own class
     (`class_sizes`), and which share of all images looks like a labelled class (`known_share`). The first is better
     where most classes are new, the second where few are; each counts by its error.
 
-    The features are whitened within labelled classes: what makes images of one class differ is no sign of another.
+    The features are whitened within labelled classes: differences within one class do not point to another.
     """
     class_n, steps = only_pairs(task.class_n), Steps(task.progress, 3)
     x_nd = main_directions(task.features_nd).float()

@@ -28,7 +28,7 @@ def given_k(split: Split, k: int | str | None, k_range: tuple[int, int] | None) 
         k_range: the same as the fewest and the most categories.
 
     Raises:
-        UserError: there is nothing to sort, or K or its range cannot be.
+        UserError: there is nothing to sort, or K or its range is impossible.
     """
     if split.n_unlabelled == 0:
         raise DataError(str(all_labelled(len(split))))

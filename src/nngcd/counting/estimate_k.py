@@ -58,7 +58,7 @@ def estimate_k(
 
     Raises:
         DataError: features or labels cannot be used.
-        ConfigError: there is no such method, it needs more labels, or the range holds no number there can be.
+        ConfigError: the method does not exist or needs more labels, or the range holds no possible number.
         ResourceError: it needs a package that is not installed.
     """
     method = checked_method(method)

@@ -45,7 +45,7 @@ class KnownShare(NamedTuple):
 
 
 def known_share(x_nd: Tensor, class_n: Ids, rng: np.random.Generator) -> KnownShare | None:
-    """Return the share of the images that a labelled class has on average; None if it cannot be told.
+    """Return the share of the images that a labelled class has on average; None if it cannot be determined.
 
     Every fold hides some of the labelled classes. With p the mean score of all images, p_old that of images held back
     from classes that are not hidden and p_new that of hidden classes, a share (p - p_new) / (p_old - p_new) of the

@@ -169,7 +169,7 @@ def _is_rotated(image: Image.Image) -> bool:
 
 
 def _has_frames(image: Image.Image) -> bool:
-    # Phones put a preview into their photographs as a second frame (MPO); that is no animation.
+    # Phones put a preview into their photographs as a second frame (MPO); that is not an animation.
     if image.format not in ("GIF", "WEBP", "TIFF", "PNG"):
         return False
     try:

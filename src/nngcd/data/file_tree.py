@@ -55,7 +55,7 @@ def walk(root: Path, *, follow_links: bool = False) -> FileTree:
 
     Args:
         root: the folder.
-        follow_links: whether links that leave the folder are followed, too.
+        follow_links: whether to follow links that leave the folder as well.
 
     Raises:
         NoSuchDataError: the folder does not exist or may not be read.

@@ -20,7 +20,7 @@ from nngcd.data.sampling import of_rows
 from nngcd.data.split import UNLABELLED, Split, Truth
 
 LABELS_HIDDEN = 0.5
-"""Share of the labels of the other classes that is hidden, too: the field labels half of the images of old classes."""
+"""Share of the other classes' labels that is also hidden: the field labels half of the images of old classes."""
 
 
 def hide_classes(split: Split, share: float, *, fold: int) -> tuple[Split, Truth]:
@@ -29,11 +29,11 @@ def hide_classes(split: Split, share: float, *, fold: int) -> tuple[Split, Truth
     Args:
         split: images of which some are labelled.
         share: of the labelled classes that become new ones, in (0, 1), rounded up.
-        fold: which classes these are. Consecutive folds hide different ones until every class had its turn, then the
-            classes are shuffled anew: of a half, folds 0 and 1 are one draw, folds 2 and 3 another.
+        fold: which classes these are. Consecutive folds hide different ones until every class has been hidden, then the
+            classes are shuffled again: of a half, folds 0 and 1 are one draw, folds 2 and 3 another.
 
     Raises:
-        DataError: with fewer than two labelled classes there is no old one left; or a class has no labelled image.
+        DataError: with fewer than two labelled classes no old one is left; or a class has no labelled image.
     """
     if split.n_old < 2:
         raise DataError(

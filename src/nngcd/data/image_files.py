@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import stat
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,9 @@ from nngcd.core.cores import n_cores
 from nngcd.core.errors import DataError
 from nngcd.core.progress import OnProgress
 from nngcd.data.decoding import DEFAULT, Decoding, UnreadableError, decode_rgb, probe
+from nngcd.data.image_content import read_image_file, why_unreadable
 from nngcd.data.looks import look_of
+from nngcd.data.packs import Pack, PackedFile
 from nngcd.data.shrinking import Shrinker
 from nngcd.data.sightings import Facts, recall, remember, without_thumbnail
 from nngcd.data.split import Problem
@@ -28,7 +29,6 @@ from nngcd.data.split import Problem
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".ppm", ".pgm", ".pbm",
               ".heic", ".heif", ".avif")  # fmt: skip
 NOT_AN_IMAGE = ("0 bytes", "unknown format", "not an image (HTML page)")
-MISSING = "missing"
 ALLOWED_BAD = 0.1
 ALLOW_BAD_SETTING, ALLOW_BAD_FLAG = "--set reading.allow_bad=", "--allow-bad "
 """Ways to allow a larger share: benchmarks and a user's own images have different flags."""
@@ -37,7 +37,11 @@ SECONDS_BEFORE_RETRIES = (0.1, 1.0)
 
 
 def open_rgb(
-    path: Path, decoding: Decoding = DEFAULT, *, content_hash: str | None = None, short_side: int | None = None
+    path: Path | PackedFile,
+    decoding: Decoding = DEFAULT,
+    *,
+    content_hash: str | None = None,
+    short_side: int | None = None,
 ) -> Image.Image:
     """Return the image in a file: found by its content, first frame, upright, 8-bit RGB.
 
@@ -64,31 +68,13 @@ def open_rgb(
         raise DataError(f"D03: cannot read image '{path}': {error}.") from error
 
 
-def _read_patiently(path: Path, decoding: Decoding) -> bytes:
+def _read_patiently(path: Path | PackedFile, decoding: Decoding) -> bytes:
     for seconds in SECONDS_BEFORE_RETRIES:
         try:
             return read_image_file(path, decoding)
         except OSError:
             time.sleep(seconds)
     return read_image_file(path, decoding)
-
-
-def read_image_file(path: Path, decoding: Decoding = DEFAULT) -> bytes:
-    """Return the content of an image file, unless it is larger than any image of the allowed size.
-
-    Raises:
-        OSError: the file cannot be reached.
-        UnreadableError: it is no regular file, or too large; all of it would have to fit into memory.
-    """
-    facts = path.stat()
-    if not stat.S_ISREG(facts.st_mode):
-        raise UnreadableError("not a file")  # a pipe would never end
-    n_bytes = facts.st_size
-    if n_bytes > decoding.max_bytes:
-        reason = f"too large ({n_bytes / 1e9:.1f} GB; an image within the pixel limit takes up to "
-        too_large = Image.DecompressionBombError(f"{n_bytes} bytes")
-        raise UnreadableError(f"{reason}{decoding.max_bytes / 1e9:.1f} GB)") from too_large
-    return path.read_bytes()
 
 
 def unreadable_reason(path: Path) -> str | None:
@@ -101,7 +87,7 @@ class ImageFiles:
     """Image files under a folder, as an `Images`.
 
     Args:
-        root: the folder.
+        root: the folder, or what the images are packed in.
         file_names: paths relative to the folder, with forward slashes.
         content_hashes: the hash of each file where it is known already; only this content is opened. Otherwise files
             are read again to hash them.
@@ -109,7 +95,7 @@ class ImageFiles:
         looks: the look of each image where it is known already; otherwise files are read again.
     """
 
-    root: Path
+    root: Path | Pack
     file_names: tuple[str, ...]
     content_hashes: tuple[str, ...] | None = None
     decoding: Decoding = DEFAULT
@@ -175,7 +161,7 @@ def keep_readable(
 
 
 def check_files(
-    root: Path,
+    root: Path | Pack,
     file_names: Sequence[str],
     *,
     decoding: Decoding = DEFAULT,
@@ -194,7 +180,7 @@ def check_files(
 
 
 def readable_of(
-    root: Path,
+    root: Path | Pack,
     file_names: Sequence[str],
     checks: Sequence[FileCheck],
     *,
@@ -259,19 +245,15 @@ class FileCheck:
     reason: str | None = None
 
 
-def check_file(path: Path, decoding: Decoding = DEFAULT, shrinker: Shrinker | None = None) -> FileCheck:
+def check_file(path: Path | PackedFile, decoding: Decoding = DEFAULT, shrinker: Shrinker | None = None) -> FileCheck:
     """Return what a file holds; all of it is read, so that half a file is not taken for a whole one."""
     try:
         data = read_image_file(path, decoding)
         content_hash = hashlib.sha256(data).hexdigest()
         facts = _seen(data, content_hash, decoding, shrinker)
-    except FileNotFoundError:
-        return FileCheck(code="D15", reason=MISSING)
-    except OSError as error:
-        return FileCheck(code="D03", reason=f"cannot be opened ({error.strerror or error})")
-    except UnreadableError as error:
-        is_too_big = isinstance(error.__cause__, Image.DecompressionBombError)
-        return FileCheck(code="D20" if is_too_big else "D03", reason=str(error))
+    except (OSError, UnreadableError) as error:
+        code, reason = why_unreadable(error)
+        return FileCheck(code=code, reason=reason)
     return FileCheck(content_hash, facts)
 
 

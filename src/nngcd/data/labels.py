@@ -1,8 +1,9 @@
-"""From what the user wrote beside an image to a label: we ask instead of guessing."""
+"""From what the user wrote about an image to a label: nngcd asks instead of guessing."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Sequence
@@ -17,13 +18,24 @@ from nngcd.data.split import UNLABELLED, Problem
 UNSURE_FOLDER = "_unsure"
 """Where `nngcd export --to folders` puts images that nobody is sure of."""
 UNLABELLED_FOLDERS = ("_unlabeled", "_unlabelled", "unlabeled", "unlabelled", UNSURE_FOLDER)
-"""Folders, in any case, whose images are to be sorted: they are no category."""
+"""Folders, in any case, whose images are to be sorted: they are not categories."""
 UNCLEAR_NAMES = (
     "unknown", "other", "-1", "?", "nan", "misc", "none", "null", "na", "n/a", "<na>", "nat", *UNLABELLED_FOLDERS
 )  # fmt: skip
 """Names, in any case, that may also mean "no label": what tables and arrays make of a gap, and there also what is no
 category as a folder."""
 SHORTEST_TYPO = 6
+
+
+def texts_as_labels(texts: Sequence[str | None]) -> list[str | None]:
+    """Return the label texts; in a column of numbers -1 and NaN become None, and 3.0 becomes 3."""
+    if not all(text is None or is_number(text) for text in texts):
+        return [None if text is None else unicodedata.normalize("NFC", text) for text in texts]
+    return [None if text is None or _is_no_label(float(text)) else text.removesuffix(".0") for text in texts]
+
+
+def _is_no_label(number: float) -> bool:
+    return math.isnan(number) or number == -1
 
 
 def settle_unclear(

@@ -23,6 +23,7 @@ from nngcd.data.labels import (
     settle_unclear,
     warn_of_alike,
 )
+from nngcd.data.packs import Pack
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.shrinking import Shrinker
 from nngcd.data.split import Problem, Split, image_table
@@ -30,11 +31,11 @@ from nngcd.data.split import Problem, Split, image_table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """Images and the labels beside them, as they lie there: nothing is opened, and nothing decided.
+    """Images and their labels, as a folder or table lists them: nothing is opened or decided yet.
 
     Args:
         name: the name of the data, for titles and run folders.
-        folder: what the file names are relative to.
+        folder: what the file names are relative to, or what they are packed in.
         file_names: (n) files to be read, with forward slashes.
         labels: (n) the text given for each, or None.
         splits: (n) carried through from a table.
@@ -49,7 +50,7 @@ class Listed:
     """
 
     name: str
-    folder: Path
+    folder: Path | Pack
     file_names: Sequence[str]
     labels: Sequence[str | None]
     splits: Sequence[str | None] | None = None

@@ -29,8 +29,8 @@ def look_vectors(looks: Sequence[bytes]) -> tuple[NDArray[np.float32], NDArray[n
     """Return (n, d) vectors and (n,) whether there is enough to see to compare them.
 
     Half the squared distance of two vectors is about 1 for unrelated images and 0 for copies. A plane is taken out of
-    each colour, so that light from one side is no likeness, and the rest is divided by its contrast, so that brightness
-    does not matter. The mean colours come after it on the same scale: a red box is no green one.
+    each colour, so that light from one side does not count, and the rest is divided by its contrast, so that brightness
+    does not matter. The mean colours come after it on the same scale: a red box is not a green one.
     """
     cells_nsc = np.frombuffer(b"".join(looks), np.uint8).reshape(len(looks), SIDE * SIDE, 3).astype(np.float32)
     plane_sk = _plane()

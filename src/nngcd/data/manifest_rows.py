@@ -62,7 +62,7 @@ def read_rows(path: Path, column_of: Mapping[str, str] | None = None) -> list[Ta
     by_name: dict[str, TableRow] = {}
     for line, record in records:
         row = TableRow(
-            line, _inside(record["file_name"], line), *(record.get(key) for key in ("label", "split", "group"))
+            line, inside(record["file_name"], line), *(record.get(key) for key in ("label", "split", "group"))
         )
         first = by_name.setdefault(row.file_name, row)
         if (first.label, first.split, first.group) != (row.label, row.split, row.group):
@@ -153,7 +153,7 @@ def _check_columns(found: list[str], columns: Columns, path: Path) -> None:
         )
 
 
-def _inside(file_name: str | None, line: int) -> str:
+def inside(file_name: str | None, line: int) -> str:
     """Return the path with forward slashes and without detours."""
     if file_name is None:
         raise DataError(f"D17: line {line} has no file_name.")

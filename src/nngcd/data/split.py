@@ -239,9 +239,20 @@ def image_table(
     group: Sequence[str | None] | None = None,
 ) -> pd.DataFrame:
     """Return the table of a `Split`; the id of an image is a short hash of its content and its file name."""
-    absent = [None] * len(file_names)
     ids = [_image_id(name, content) for name, content in zip(file_names, content_hashes, strict=True)]
-    columns = (ids, list(file_names), list(split or absent), list(group or absent))
+    return table_of_ids(ids, file_names, split=split, group=group)
+
+
+def table_of_ids(
+    ids: Sequence[str],
+    file_names: Sequence[str],
+    *,
+    split: Sequence[str | None] | None = None,
+    group: Sequence[str | None] | None = None,
+) -> pd.DataFrame:
+    """Return the table of a `Split` whose images have ids already."""
+    absent = [None] * len(file_names)
+    columns = (list(ids), list(file_names), list(split or absent), list(group or absent))
     return pd.DataFrame(dict(zip(TABLE_COLUMNS, columns, strict=True)), dtype="string")
 
 

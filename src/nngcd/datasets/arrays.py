@@ -65,7 +65,7 @@ def from_arrays(X: ArrayLike, y: ArrayLike | None = None, *, name: str = "arrays
 
 
 def plain_array(values: ArrayLike) -> NDArray[Any]:
-    """Return numpy's array of what was given; a tensor may lie on another device or need a gradient.
+    """Return what was given as a numpy array; a tensor may be on another device or need a gradient.
 
     Raises:
         DataError: it is sparse or has masked values, which numpy would lose in silence.
@@ -137,7 +137,7 @@ def _features(array: NDArray[np.generic]) -> NDArray[np.float32]:
         raise DataError(
             f"X has NaN or infinity in {is_bad.sum():,} rows, first row {int(is_bad.argmax())}. Remove or fill them."
         )
-    with np.errstate(over="ignore"):  # told next, in words
+    with np.errstate(over="ignore"):  # reported next
         features_nvd = np.ascontiguousarray(array.reshape(len(array), -1, array.shape[-1]), dtype=np.float32)
     _check_squares(array, features_nvd)
     return features_nvd
@@ -178,7 +178,7 @@ def _refuse_unclear(names: Sequence[str | None]) -> None:
 
 def _objects(y: ArrayLike) -> NDArray[np.object_]:
     if isinstance(y, np.ma.MaskedArray):
-        # What a mask hides is no label; plain numpy would show it.
+        # Masked values count as unlabelled; plain numpy would show them.
         values = y.data.astype(object)
         values[np.ma.getmaskarray(y)] = None
         return values

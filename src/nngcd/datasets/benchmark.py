@@ -26,7 +26,7 @@ from nngcd.data.split import (
     relabel,
 )
 from nngcd.datasets.counts import Part, warn_of_counts
-from nngcd.datasets.published import published_split
+from nngcd.datasets.published_splits import published_split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def split_files(listing: Listing, folder: Path, request: Request = TRAINING) -> 
 
     Args:
         listing: the images, with paths relative to `folder`.
-        folder: where the images lie.
+        folder: where the images are.
         request: what is wanted of them.
 
     Raises:
@@ -94,7 +94,7 @@ def split_files(listing: Listing, folder: Path, request: Request = TRAINING) -> 
 
 
 def split_arrays(listing: Listing, pixels_nhwc: NDArray[np.uint8], request: Request = TRAINING) -> tuple[Split, Truth]:
-    """Return the split of a benchmark whose images lie in memory, one uint8 array (n, h, w, 3) for all.
+    """Return the split of a benchmark whose images are in memory, one uint8 array (n, h, w, 3) for all.
 
     Raises:
         DataError: there are none.

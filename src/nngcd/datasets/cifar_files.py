@@ -17,7 +17,7 @@ from nngcd.datasets.class_folders import class_folders, images_by_class
 from nngcd.datasets.counts import Part
 from nngcd.datasets.official_files import Layout, find_layout
 from nngcd.datasets.plain_pickle import read_plain_pickle
-from nngcd.datasets.published import published_split
+from nngcd.datasets.published_splits import published_split
 
 _PNG: dict[Part, Layout] = {
     part: Layout(needed=(f"{part}/",), folders=("",), source=f"with PNG files as {part}/CLASS/IMAGE.png")

@@ -1,4 +1,4 @@
-"""Images that lie in one folder per class, listed class by class as the field's code lists them."""
+"""Images in one folder per class, listed class by class as the field's code lists them."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from nngcd.core.errors import warn
 from nngcd.data.split import Draw, Split
-from nngcd.datasets.published import PublishedSplit
+from nngcd.datasets.published_splits import PublishedSplit
 
 Part = Literal["train", "test"]
 """Which images of a benchmark: those to learn from, or the official test images (validation where tests are secret)."""

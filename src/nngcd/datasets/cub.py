@@ -12,7 +12,7 @@ from nngcd.data.split import Split, Truth
 from nngcd.datasets.benchmark import TRAINING, Listing, Request, split_files
 from nngcd.datasets.counts import Part
 from nngcd.datasets.official_files import Layout, find_layout, read_pairs
-from nngcd.datasets.published import published_split
+from nngcd.datasets.published_splits import published_split
 
 _TABLES = ("images.txt", "image_class_labels.txt", "train_test_split.txt", "classes.txt")
 _LAYOUT = Layout(

@@ -33,7 +33,7 @@ def load(
     on_progress: OnProgress | None = None,
     shrinker: Shrinker | None = None,
 ) -> tuple[Split, Truth | None]:
-    """Return the images of a folder, labelled by the name of the first-level sub-folder they lie in.
+    """Return the images of a folder, labelled by the name of the first-level sub-folder they are in.
 
     Args:
         root: the folder.
@@ -49,7 +49,7 @@ def load(
 
 
 def find(root: Path | None, reading: ReadingSettings = DEFAULT, *, use_labels: bool = True) -> Listed:
-    """Return which images lie in a folder and what their labels say; none is opened.
+    """Return the images in a folder and their labels; none is opened.
 
     Raises:
         DataError: no such folder, or no images in it.
@@ -104,7 +104,7 @@ def _may_be_image(root: Path, file_name: str) -> bool:
 
 
 def label_of(file_name: str, level: int) -> str | None:
-    """Return the category that the folders of an image name, None where it lies loose or among the unlabelled."""
+    """Return the category that the folders of an image name, None where it has none or is unlabelled."""
     folders = PurePosixPath(file_name).parts[:-1]
     if len(folders) < level or any(name.casefold() in UNLABELLED_FOLDERS for name in folders[:level]):
         return None

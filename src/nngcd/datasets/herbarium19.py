@@ -9,7 +9,7 @@ from nngcd.datasets.benchmark import TRAINING, Listing, Request, split_files
 from nngcd.datasets.class_folders import class_folders, images_by_class
 from nngcd.datasets.counts import Part
 from nngcd.datasets.official_files import Layout, find_layout
-from nngcd.datasets.published import published_split
+from nngcd.datasets.published_splits import published_split
 
 # The labels of the challenge's own test images are secret, so the field tests on its validation images.
 _FOLDERS: dict[Part, str] = {"train": "small-train", "test": "small-validation"}
@@ -23,7 +23,7 @@ def load(root: Path | None, request: Request = TRAINING) -> tuple[Split, Truth |
     that way, then by file name.
 
     Args:
-        root: the folder that holds `small-train`, and for test images `small-validation`, too.
+        root: the folder that holds `small-train`, and for test images also `small-validation`.
         request: which images are wanted, and how.
 
     Raises:

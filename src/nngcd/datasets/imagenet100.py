@@ -9,9 +9,9 @@ from nngcd.datasets.benchmark import TRAINING, Listing, Request, split_files
 from nngcd.datasets.class_folders import images_by_class
 from nngcd.datasets.counts import Part
 from nngcd.datasets.official_files import Layout, find_layout
-from nngcd.datasets.published import published_split
+from nngcd.datasets.published_splits import published_split
 
-# A user may give the training folder itself; its test images lie beside it.
+# A user may give the training folder itself; its test images are next to it.
 _FOLDERS: dict[Part, tuple[str, ...]] = {
     "train": ("", "train", "ILSVRC/Data/CLS-LOC/train"),
     "test": ("val", "ILSVRC/Data/CLS-LOC/val", "../val"),

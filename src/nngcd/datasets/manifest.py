@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from nngcd.core.progress import OnProgress
 from nngcd.core.words import count
 from nngcd.data.file_tree import FileTree, no_such_path, walk
 from nngcd.data.findings import Finding
-from nngcd.data.labels import is_number
+from nngcd.data.labels import texts_as_labels
 from nngcd.data.listed import Listed, read
 from nngcd.data.manifest_rows import TableRow, read_rows
 from nngcd.data.reading_settings import ReadingSettings
@@ -64,7 +63,7 @@ def find(
     if root is None:
         raise DataError("D01: the dataset 'manifest' needs the path of a CSV or Parquet file.")
     rows = read_rows(root, reading.column_of)
-    labels = _label_names([row.label if use_labels else None for row in rows])
+    labels = texts_as_labels([row.label if use_labels else None for row in rows])
     folder = root.parent if reading.image_root is None else Path(reading.image_root)
     is_rest_used = reading.rest == "unlabelled"
     tree = walk(folder, follow_links=reading.follow_links) if is_rest_used or wants_rest else FileTree()
@@ -101,17 +100,6 @@ def _note_on_folders(unlisted: Sequence[str]) -> list[Finding]:
             effect="they are unlabelled, because with a table of labels folder names are not labels",
         )
     ] if names else []  # fmt: skip
-
-
-def _label_names(texts: Sequence[str | None]) -> list[str | None]:
-    """Return the label texts; in a column of numbers -1 and NaN become None, and 3.0 becomes 3."""
-    if not all(text is None or is_number(text) for text in texts):
-        return [None if text is None else unicodedata.normalize("NFC", text) for text in texts]
-    return [None if text is None or _is_no_label(float(text)) else text.removesuffix(".0") for text in texts]
-
-
-def _is_no_label(number: float) -> bool:
-    return math.isnan(number) or number == -1
 
 
 def _find_files(

@@ -1,4 +1,4 @@
-"""Where a copy of a benchmark lies: the files of its official archive, or an error that says which were expected."""
+"""Finding a copy of a benchmark by the files of its official archive, or an error that says which were expected."""
 
 from __future__ import annotations
 

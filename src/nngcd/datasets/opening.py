@@ -13,16 +13,23 @@ from nngcd.core.progress import OnProgress
 from nngcd.data.decisions import with_decisions_of
 from nngcd.data.file_tree import no_such_path
 from nngcd.data.hiding import hide_classes
+from nngcd.data.listed import Listed, warn_of_notes
 from nngcd.data.manifest_rows import SPREADSHEET_EXTENSIONS, TABLE_EXTENSIONS, is_table
+from nngcd.data.packed_files import ENDINGS as PACKED
+from nngcd.data.packed_files import packed_kind
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.sampling import fewer_labels, long_tail, some_of
 from nngcd.data.shrinking import Shrinker
+from nngcd.data.sources import Source, source_of_files, source_of_split
 from nngcd.data.split import Split, Truth
 from nngcd.datasets.arrays import is_array_file
 from nngcd.datasets.benchmark import Request
 from nngcd.datasets.counts import Part
 from nngcd.datasets.places import place_of
-from nngcd.datasets.published import published_names
+from nngcd.datasets.published_splits import published_names
+
+Root = Path | str | None
+"""Where a dataset lies; an address or a pattern is no path."""
 
 
 def open_dataset(
@@ -39,7 +46,7 @@ def open_dataset(
     Args:
         data: a folder, a table (.csv, .tsv, .parquet), an .npz file, or a name: `digits`, or a benchmark that was
             added with `nngcd data add`. What exists as a path is read as a path, whatever its name.
-        dataset: the name of the dataset that lies at `data`, for example `cub`; found from the path by default.
+        dataset: the name of the dataset that is at `data`, for example `cub`; found from the path by default.
         reading: how the data are read.
         on_progress: called with the number of files read and their total, by datasets that read files.
         shrinker: keeps what a network will need of large images; for the user's own.
@@ -107,20 +114,54 @@ def open_images(
     return split
 
 
+def open_source(
+    data: str,
+    *,
+    dataset: str | None = None,
+    reading: ReadingSettings | None = None,
+    use_labels: bool = True,
+    on_progress: OnProgress | None = None,
+) -> Source:
+    """Return the images or features of whatever the user points at, in units that are read as they are needed.
+
+    Args:
+        data: as for `open_dataset`.
+        dataset: as for `open_dataset`.
+        reading: as for `open_images`.
+        use_labels: whether labels are carried along.
+        on_progress: called by data sets that are read as a whole.
+
+    Raises:
+        DataError: nothing is there, or it cannot be used.
+    """
+    name, root, settled = locate(data, dataset, reading)
+    module = find_component("nngcd.datasets", name, "load")
+    if hasattr(module, "source"):
+        source: Source = module.source(root, settled, use_labels=use_labels)
+        return source
+    if hasattr(module, "find"):
+        listed: Listed = module.find(root, settled, use_labels=use_labels)
+        warn_of_notes(listed)
+        return source_of_files(listed, settled.decoding)
+    return source_of_split(open_images(data, dataset=dataset, reading=reading, on_progress=on_progress))
+
+
 def _accepted(load: Callable[..., object], **options: object) -> dict[str, object]:
     """Return those options that a dataset knows; not every dataset reads files or has labels to leave aside."""
     parameters = inspect.signature(load).parameters
     return {name: value for name, value in options.items() if name in parameters}
 
 
-def locate(data: str, dataset: str | None, reading: ReadingSettings | None) -> tuple[str, Path | None, ReadingSettings]:
-    """Return which dataset this is, where it lies (None when it lies nowhere or was not added), and how it is read."""
+def locate(data: str, dataset: str | None, reading: ReadingSettings | None) -> tuple[str, Root, ReadingSettings]:
+    """Return the name of the dataset, its place (None when it has none or was not added), and how it is read."""
     if not data:
         raise ConfigError(
             "DATA", data, "is empty; give a folder, a table, an .npz file or a dataset (`.`: this folder)"
         )
     reading = reading or ReadingSettings()
-    if reading.labels is None:
+    if dataset is None and (kind := packed_kind(data)):
+        return kind, data, reading
+    if reading.labels is None or dataset in PACKED:
         return *_locate(data, dataset), reading
     if not Path(data).is_dir():
         raise ConfigError(
@@ -130,9 +171,11 @@ def locate(data: str, dataset: str | None, reading: ReadingSettings | None) -> t
     return "manifest", Path(reading.labels), dataclasses.replace(reading, labels=None, image_root=data, rest=rest)
 
 
-def _locate(data: str, dataset: str | None) -> tuple[str, Path | None]:
+def _locate(data: str, dataset: str | None) -> tuple[str, Root]:
     if dataset is None:
         return _recognise(data)
+    if dataset in PACKED:
+        return dataset, data
     if data != dataset:
         return dataset, Path(data)
     # A name; only where nothing was added under it, a folder that happens to be called so.

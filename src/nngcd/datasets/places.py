@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nngcd.core.errors import DataError, NoSuchDataError, UserError, did_you_mean
 from nngcd.core.files import write_json
-from nngcd.datasets.published import published_names
+from nngcd.datasets.published_splits import published_names
 
 
 def places_file() -> Path:
@@ -55,13 +55,13 @@ def place_of(name: str) -> Path | None:
 
 
 def remember_place(name: str, root: Path) -> None:
-    """Write down where a benchmark lies; all other entries stay, also those of benchmarks unknown here."""
+    """Record where a benchmark is; all other entries stay, even those of benchmarks unknown here."""
     # Read only now, not before the minutes of checking: another process may have added something meanwhile.
     write_json(places_file(), known_places() | {name: str(root.resolve())})
 
 
 def check_benchmark(name: str) -> None:
-    """Raise `UserError` for a name that is no benchmark that lies in a folder."""
+    """Raise `UserError` unless the name is a benchmark whose files are in a folder."""
     if name == "digits":
         raise UserError("'digits' comes with nngcd and needs no folder: nngcd fit digits")
     names = published_names()

@@ -25,7 +25,7 @@ def read_plain_pickle(path: Path) -> dict[str, Any]:
     """Return the dictionary in a pickle, its keys as text, also when Python 2 wrote it.
 
     Raises:
-        DataError: the file is no pickle of a dictionary, is cut short, or asks for anything but plain data.
+        DataError: the file is not a pickle of a dictionary, is cut short, or asks for anything but plain data.
     """
     try:
         # Python 2 had one type for bytes and text; latin1 keeps both as they are, and arrays need it.

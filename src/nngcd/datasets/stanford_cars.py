@@ -100,8 +100,8 @@ def _read_csv(table: Path, names: Path) -> tuple[list[tuple[str, int]], list[str
 
 
 def _image_paths(folder: Path, top: str, part: Part) -> dict[str, str]:
-    """Return where each image of one part lies, by its file name; copies differ in the folders between."""
+    """Return the path of each image of one part by its file name; copies differ in the folders between."""
     paths = [PurePosixPath(top, name) for name in walk(folder / top).file_names]
     other = "test" if part == "train" else "train"
-    # In the copy by class, test images lie beside training images and have the same names.
+    # In the copy by class, test images are next to training images and have the same names.
     return {path.name: str(path) for path in paths if other not in path.parts}

@@ -12,7 +12,7 @@ from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import Problem, Split
 from nngcd.datasets.counts import ImageCount, Part, count_images
 from nngcd.datasets.opening import open_dataset
-from nngcd.datasets.published import published_split
+from nngcd.datasets.published_splits import published_split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class CopyReport:
 
     Args:
         name: the benchmark.
-        root: where the copy lies.
+        root: where the copy is.
         n_old: the number of old classes.
         n_new: the number of new classes.
         counts: images expected and found.
@@ -51,7 +51,7 @@ def verify(name: str, root: Path, *, progress: Progress, allow_bad: float = ALLO
     Args:
         name: the benchmark.
         root: the folder, as for `--dataset`.
-        progress: is told of each file.
+        progress: receives each file.
         allow_bad: share of unreadable files above which the copy is refused.
 
     Raises:

@@ -48,7 +48,7 @@ def write_formats(
     """Write one format after another into a folder, and yield each file or folder as soon as it is whole.
 
     Raises:
-        ConfigError: a name is taken, or the folder lies among the images.
+        ConfigError: a name is taken, or the folder is among the images.
         DataError: images are gone, or are not those that the run saw.
         ResourceError: the disk is full or not writable, links cannot be made there, or a package is not installed.
     """
@@ -59,7 +59,7 @@ def write_formats(
     for each in formats:
         each.check(source, out)
     key = unfinished.content_key(source)
-    # Asked to overwrite, files are written anew, and only folders, which are never replaced, stay.
+    # With --overwrite files are written again, and only folders, which are never replaced, stay.
     finished = {name for name in unfinished.finished_names(out, key) if (out / name).is_dir() or not may_overwrite}
     check_names(out, [name for name in names if name not in finished], may_overwrite=may_overwrite)
     with unfinished.noted(out, key, names):

@@ -18,7 +18,8 @@ from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config
 from nngcd.core.words import size
 from nngcd.data.decoding import DEFAULT, FORMATS, Decoding
-from nngcd.data.image_files import MISSING, check_files
+from nngcd.data.image_content import MISSING
+from nngcd.data.image_files import check_files
 from nngcd.data.split import Images, image_table
 from nngcd.results.images import CHANGED, find_folder, places, reading_of, reopened
 
@@ -131,7 +132,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Arrays:
-    """Images that lie in an array: exported as PNG files of their own."""
+    """Images in an array: exported as PNG files of their own."""
 
     images: Images
     rows: dict[str, int]

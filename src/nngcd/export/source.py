@@ -148,7 +148,7 @@ def make_source(
 
 
 def check_folder(run: RunFolder, out: Path) -> None:
-    """Refuse an output folder that lies among the images, or is none; nothing is written yet.
+    """Refuse an output folder that is among the images, or is not a folder, before anything is written.
 
     Raises:
         ConfigError: it is so.

@@ -31,7 +31,7 @@ N_DIGITS = 5
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield a hidden folder beside `path`; it becomes `path` when the block ends well, otherwise it is removed.
+    """Yield a hidden folder next to `path`; it becomes `path` if the block succeeds, otherwise it is removed.
 
     Raises:
         ResourceError: the disk is full or not writable.
@@ -45,7 +45,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def hidden_folder(path: Path) -> Iterator[Path]:
-    """Yield a hidden folder beside `path`, which is gone when the block ends.
+    """Yield a hidden folder next to `path`, which is gone when the block ends.
 
     Raises:
         ResourceError: the disk is full or not writable.
@@ -159,7 +159,7 @@ def safe_names(wanted: Mapping[str, str], taken: Iterable[str] = ()) -> dict[str
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """Return a name without and with only its ending; a long one is no ending."""
+    """Return a name without its ending, and the ending; what is long does not count as one."""
     stem, dot, ending = name.rpartition(".")
     return (stem, dot + ending) if stem and len(ending) <= 5 else (name, "")
 

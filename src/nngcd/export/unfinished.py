@@ -33,7 +33,7 @@ def content_key(source: ExportSource) -> str:
 
     It is asked for after the formats were checked, which look for the images.
     """
-    # Where the images lie changes nothing: only those that the run saw are taken.
+    # The place of the images changes nothing: only those that the run saw are taken.
     options = {name: value for name, value in asdict(source.options).items() if name != "root"}
     # Not as CSV, which Python 3.10 cannot write where a name holds a zero character.
     tables = [table.to_json(double_precision=15) for table in (source.table, source.categories)]

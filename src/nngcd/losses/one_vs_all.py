@@ -51,7 +51,7 @@ def detector_disagreement(yes_vbc: Tensor) -> Tensor:
 
 
 def certainty(yes_vbc: Tensor) -> Tensor:
-    """Return certainty_vb, in [0, 1]: how clearly the likeliest class says yes or no; 1 where there is no class."""
+    """Return certainty_vb, in [0, 1]: how clearly the likeliest class says yes or no; 1 without any class."""
     if not yes_vbc.shape[-1]:
         return yes_vbc.new_ones(yes_vbc.shape[:-1])
     return (yes_vbc.detach().amax(-1) / 2).tanh().abs()

@@ -56,7 +56,7 @@ def closeness(z_vbd: Tensor) -> Tensor:
 
 
 def relative_closeness(z_vbd: Tensor, *, of: Literal["own", "other"] = "own") -> Tensor:
-    """Return minus the distances as shares of all distances from the same view, so that their scale is no matter.
+    """Return minus the distances as shares of all distances from the same view, so their scale does not matter.
 
     The vectors are taken as they are. InfoSieve compares its codes so. In its code they are shares of all distances
     from the other view (`of="other"`: a sum over rows that torch then spreads over columns), so that how a view

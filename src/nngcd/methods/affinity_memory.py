@@ -76,7 +76,7 @@ class AffinityMemory(nn.Module):
         memory_md, c = self.features_md[:, features], self.config
         if not len(memory_md):
             return z_vbd.sum() * 0
-        # For the graph, too, the other view stands for a view.
+        # In the graph as well, the other view stands for a view.
         other_bd = teacher_vbd.flip(0).flatten(0, 1)
         near_nn = affinities(torch.cat([other_bd, memory_md]), n_neighbours=c.n_neighbours, share=c.affinity_quantile)
         near_bm = near_nn[: len(other_bd), len(other_bd) :]

@@ -67,7 +67,7 @@ class Method(SplittingMethod):
         self._first_taught = 0
 
     def stage(self, epoch: int, n_epochs: int) -> range:
-        """Return the contrastive epochs, or those with a teacher: without one of these there is no classifier."""
+        """Return the contrastive epochs, or those with a teacher: without one of these nothing is classified."""
         return two_stages(epoch, n_epochs, self.config.contrastive_share)
 
     def looks_before(self, epoch: int, n_epochs: int) -> bool:

@@ -22,14 +22,15 @@ class Accuracy:
 def split_accuracy(truth: ArrayLike, cluster: ArrayLike, is_old: ArrayLike) -> Accuracy:
     """Return the accuracy of the field's tables ("v2"): one matching of clusters to classes for all images.
 
-    Six images, class 0 old and class 1 new. Cluster 0 holds all of class 0 and two thirds of class 1:
+    Examples:
+        Six images, class 0 old and class 1 new. Cluster 0 holds all of class 0 and two thirds of class 1:
 
-    >>> truth, cluster = np.array([0, 0, 0, 1, 1, 1]), np.array([0, 0, 0, 0, 0, 1])
-    >>> split_accuracy(truth, cluster, is_old=truth == 0)
-    Accuracy(all=0.6666666666666666, old=1.0, new=0.3333333333333333)
+        >>> truth, cluster = np.array([0, 0, 0, 1, 1, 1]), np.array([0, 0, 0, 0, 0, 1])
+        >>> split_accuracy(truth, cluster, is_old=truth == 0)
+        Accuracy(all=0.6666666666666666, old=1.0, new=0.3333333333333333)
 
-    Cluster 0 can stand for one class only. As class 0 it is right for 3 images, which leaves cluster 1 to class 1 with
-    1 image: 4 of 6 in all, 3 of 3 old, 1 of 3 new. The other matching (0 for 1, 1 for 0) would make only 2 + 0 right.
+        Cluster 0 can stand for one class only. As class 0 it is right for 3 images, which leaves cluster 1 to class 1
+        with 1 image: 4 of 6 in all, 3 of 3 old, 1 of 3 new. The other matching (0 for 1, 1 for 0) makes 2 + 0 right.
 
     Of several matchings with the most images right, the one with the most old images right counts. So none of the three
     numbers depends on how clusters and classes are numbered.

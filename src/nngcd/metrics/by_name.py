@@ -28,15 +28,16 @@ class Called:
 def by_name_accuracy(truth: ArrayLike, cluster: ArrayLike, n_old: int) -> Accuracy:
     """Return the accuracy by name: cluster k < n_old is old class k, the other clusters are matched to new classes.
 
-    Six images, class 0 old and class 1 new. Cluster 0 is named after class 0 and holds one image of it:
+    Examples:
+        Six images, class 0 old and class 1 new. Cluster 0 is named after class 0 and holds one image of it:
 
-    >>> truth, cluster = np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 1, 0, 0, 1])
-    >>> by_name_accuracy(truth, cluster, n_old=1)
-    Accuracy(all=0.3333333333333333, old=0.3333333333333333, new=0.3333333333333333)
+        >>> truth, cluster = np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 1, 0, 0, 1])
+        >>> by_name_accuracy(truth, cluster, n_old=1)
+        Accuracy(all=0.3333333333333333, old=0.3333333333333333, new=0.3333333333333333)
 
-    Cluster 0 is right for 1 image of class 0. Cluster 1 can stand only for the new class 1, and is right for 1 image:
-    2 of 6 in all, 1 of 3 old, 1 of 3 new. `split_accuracy` swaps the two and finds 4 of 6, though a user who reads the
-    names sees 4 images under a wrong one.
+        Cluster 0 is right for 1 image of class 0. Cluster 1 can stand only for the new class 1, and is right for 1
+        image: 2 of 6 in all, 1 of 3 old, 1 of 3 new. `split_accuracy` swaps the two and finds 4 of 6, though a user who
+        reads the names sees 4 images under a wrong one.
 
     All is never above that of `split_accuracy`, which takes the best of all matchings; this is one of them.
 

@@ -233,7 +233,7 @@ def _pairs(
 
 
 def _block_pairs(n_images: int, block_size: int) -> Iterator[tuple[slice, slice]]:
-    """Give the blocks on and above the diagonal; those above stand for their mirror images, too."""
+    """Give the blocks on and above the diagonal; those above also stand for their mirror images."""
     for start in range(0, n_images, block_size):
         for other in range(start, n_images, block_size):
             yield slice(start, start + block_size), slice(other, other + block_size)

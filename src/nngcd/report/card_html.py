@@ -49,7 +49,7 @@ def card_html(
 
 
 def cohesion_words(cards: Sequence[Card], kinds: Sequence[str]) -> list[str]:
-    """Return for each card how tight its category is beside the known ones; empty where that cannot be told.
+    """Return for each card how tight its category is compared with the known ones; empty where that is not known.
 
     Args:
         cards: the cards.

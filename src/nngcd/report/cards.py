@@ -103,7 +103,7 @@ def nearest(similarity_kk: Floats, category: int, is_allowed_k: NDArray[np.bool_
 
 
 def typical_rows(rows: Ids, similarity_n: Floats, is_unsure_n: NDArray[np.bool_], n: int) -> Ids:
-    """Return the `n` rows of a category that lie nearest to its centre; those that are unsure come last."""
+    """Return the `n` rows of a category nearest to its centre; those that are unsure come last."""
     order: Ids = rows[np.lexsort((-similarity_n[rows], is_unsure_n[rows]))][:n]
     return order
 

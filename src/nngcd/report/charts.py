@@ -44,7 +44,7 @@ def k_chart(estimate: KEstimate) -> str:
 
 
 def loss_lines(epochs: Sequence[dict[str, Any]]) -> list[Line]:
-    """Return every term of the loss by epoch, counted from 1, their sum first, without values that are no numbers."""
+    """Return every term of the loss by epoch, counted from 1, their sum first, without values that are not numbers."""
     names = dict.fromkeys(name for epoch in epochs for name in epoch if name not in NOT_TERMS)
     return [
         Line(name, tuple(_finite((epoch["epoch"] + 1, epoch[name]) for epoch in epochs if name in epoch)))

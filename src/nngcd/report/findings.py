@@ -118,7 +118,7 @@ def read_findings(run: RunFolder, *, root: Path | None = None) -> Findings:
 
     Args:
         run: a finished run.
-        root: the folder the images lie in now, if they were moved.
+        root: the folder the images are in now, if they were moved.
 
     Raises:
         DataError: the run is not finished, or a file of it is missing or damaged.

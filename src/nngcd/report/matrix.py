@@ -19,7 +19,7 @@ from nngcd.report.findings import Findings
 
 N_PIXELS = 360
 RAMP = ((247, 248, 250), (198, 214, 229), (126, 163, 196), (61, 106, 152), (18, 43, 79))
-"""From the lowest to the highest similarity; lightness falls evenly, so it reads in grey, too."""
+"""From the lowest to the highest similarity; lightness falls evenly, so it also reads in grey."""
 
 
 @dataclass(frozen=True, slots=True)

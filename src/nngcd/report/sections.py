@@ -41,7 +41,7 @@ def found(findings: Findings) -> str:
     free = findings.results[~findings.is_labelled_n]
     counts = {status: int((free["status"] == status).sum()) for status in ("known", "new", "unsure")}
     is_known = findings.categories["kind"] == "known"
-    # As in summary.json: a category that holds only unsure images is one, too.
+    # As in summary.json: a category that holds only unsure images counts as well.
     n_new = free.loc[~free["category"].isin(findings.categories["id"][is_known]), "category"].nunique()
     n_known = int(is_known.sum())
     lead = [f"{_images(len(free))} without a label {'was' if len(free) == 1 else 'were'} sorted."]

@@ -43,7 +43,7 @@ def make_thumbnails(
         images: the images, in the order of `results`.
         results: one row per image, with `file_name` and `image_id`.
         rows: which images.
-        progress: told of every thumbnail; the stage is begun and ended by the caller.
+        progress: receives every thumbnail; the caller begins and ends the stage.
     """
     progress, made, hashes = progress or Progress(), Thumbnails(), []
     with ThreadPoolExecutor(n_cores()) as pool:
@@ -57,7 +57,7 @@ def make_thumbnails(
     shown = results.iloc[list(rows)]
     ids_now = image_table(shown["file_name"].tolist(), hashes)["image_id"]
     for row, id_then, id_now in zip(rows, shown["image_id"], ids_now, strict=True):
-        # Another picture under the old name would be a lie about what the model saw.
+        # Another picture under the old name would misrepresent what the model saw.
         if id_then != id_now and made.by_row.pop(row, None):
             made.problems[row] = CHANGED
     return made

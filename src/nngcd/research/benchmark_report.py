@@ -1,22 +1,33 @@
-"""The table of a benchmark: our numbers beside the published ones, and the protocol all of them belong to."""
+"""The table of a benchmark: our numbers next to the published ones, and the protocol of all of them."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
 from nngcd.backbones import RANDOM
 from nngcd.backbones.pretrainings import PRE_TRAININGS
-from nngcd.datasets.published import published_split
+from nngcd.datasets.published_splits import published_split
 from nngcd.research.comparison import HEAD, ComparisonRow, Summary, by_name_note
 from nngcd.research.grid import Cell
-from nngcd.research.published import Published, published_results
+from nngcd.research.published_results import Published, published_results
 from nngcd.research.table_report import TableReport
 
 ERRATUM = "†"
+MOST_NAMED = 6
+"""Methods that a title names; of more it says how many there are."""
+COST_NOTE = (
+    "processor minutes: of a run, all cores together, without making the kept views, which methods share; peak GB: the "
+    "most memory of a run."
+)
+SELECTION_NOTE = (
+    "of the epoch: which one the published numbers are of, by the authors' code. Best on hidden labels: by the true "
+    "labels of the unlabelled images, which are also scored; best on old test: by test images of old classes. Ours are "
+    "of the last epoch."
+)
 
 
 def benchmark_report(
@@ -30,19 +41,18 @@ def benchmark_report(
         summaries: of their runs.
         without: methods that were asked for, but do not have the preset of the runs.
     """
-    backbone = summaries[0]["backbone"]
+    names, preset, backbone = [*(row.name for row in rows), *without], summaries[0]["preset"], summaries[0]["backbone"]
     pretraining = backbone if backbone in PRE_TRAININGS else "dino"
-    names = [*(row.name for row in rows), *without]
     published = [published_results(dataset, name, pretraining=pretraining) for name in names]
-    preset = summaries[0]["preset"]
     lines = [*(row.cells for row in rows), *(_line_without(name, preset) for name in without)]
     notes = [protocol_line(summaries), *_backbone_lines(summaries), *_feature_lines(summaries)]
     notes += [f"{name} has {_why_without(preset)}: --preset paper has its paper's settings." for name in without]
     if any(published):
-        source = f"Tables II to IV of the paper, pre-trained by {pretraining}"
-        notes.append(published_line(source, dataset, summaries, backbones=[pretraining]))
-    notes.append(by_name_note(summaries))
-    return with_published(TableReport(f"{dataset}: {', '.join(names)}", HEAD, lines, notes), published)
+        source = "; ".join(dict.fromkeys(one.source for one in published if one))
+        notes.append(published_line(f"{source}; pre-trained by {pretraining}", dataset, summaries, [pretraining]))
+    notes += [by_name_note(summaries), COST_NOTE]
+    title = f"{dataset}: {', '.join(names) if len(names) <= MOST_NAMED else f'{len(names)} methods'}"
+    return with_published(TableReport(title, HEAD, lines, notes), published)
 
 
 def _line_without(name: str, preset: str) -> list[str]:
@@ -70,11 +80,18 @@ def _backbone_lines(summaries: Sequence[Summary]) -> list[str]:
 
 def _feature_lines(summaries: Sequence[Summary]) -> list[str]:
     """Return which methods are given more than the plain features of their backbone, where others are not."""
-    made = {summary["method"]: _made_of_features(summary) for summary in summaries}
-    if len({*made.values()}) == 1:
+    made: dict[str, dict[str, None]] = defaultdict(dict)
+    for summary in summaries:
+        made[_made_of_features(summary)][summary["method"]] = None
+    if len(made) == 1:
         return []
-    parts = [f"{method} learns on {words}" for method, words in made.items() if words]
+    parts = [f"{_and(methods)} learn{'s' * (len(methods) == 1)} on {words}" for words, methods in made.items() if words]
     return [f"By their presets, {'; '.join(parts)}: this explains part of the difference (docs/results/parts.md)."]
+
+
+def _and(names: Iterable[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _made_of_features(summary: Summary) -> str:
@@ -95,21 +112,22 @@ def _backbone(summary: Summary) -> str:
 
 
 def with_published(report: TableReport, published: Sequence[Published | None]) -> TableReport:
-    """Return a table with one more column, the published numbers, and a note for each of them that is in error."""
+    """Return a table with the published numbers and the epoch they are of, and a note for each that is in error."""
     if not any(published):
         return report
     place = report.head.index("seeds")
-    lines = [[*line[:place], _cell(one), *line[place:]] for line, one in zip(report.lines, published, strict=True)]
+    lines = [[*line[:place], *_cells(one), *line[place:]] for line, one in zip(report.lines, published, strict=True)]
     errata = [f"{ERRATUM} {line[0]}: {one.erratum}" for line, one in zip(report.lines, published, strict=True)
               if one and one.erratum]  # fmt: skip
-    head = [*report.head[:place], "published All / Old / New", *report.head[place:]]
-    return dataclasses.replace(report, head=head, lines=lines, notes=[*report.notes, *errata])
+    head = [*report.head[:place], "published All / Old / New", "of the epoch", *report.head[place:]]
+    return dataclasses.replace(report, head=head, lines=lines, notes=[*report.notes, SELECTION_NOTE, *errata])
 
 
-def _cell(published: Published | None) -> str:
+def _cells(published: Published | None) -> tuple[str, str]:
     if published is None:
-        return "-"
-    return " / ".join(f"{score:.1f}" for score in published.scores) + (ERRATUM if published.erratum else "")
+        return "-", "-"
+    scores = " / ".join(f"{score:.1f}" for score in published.scores)
+    return scores + (ERRATUM if published.erratum else ""), published.selection
 
 
 def protocol_line(summaries: Sequence[Summary]) -> str:
@@ -131,7 +149,7 @@ def protocol_line(summaries: Sequence[Summary]) -> str:
     return "; ".join([*facts, "mean ± standard deviation over seeds"]) + "."
 
 
-def published_line(source: str, dataset: str, summaries: Sequence[Summary], *, backbones: Sequence[str]) -> str:
+def published_line(source: str, dataset: str, summaries: Sequence[Summary], backbones: Sequence[str]) -> str:
     """Return where published numbers come from, and why ours cannot be compared with them, if so.
 
     Args:
@@ -152,7 +170,7 @@ def published_line(source: str, dataset: str, summaries: Sequence[Summary], *, b
         "a stratified draw": "stratified" in first["scores"]["protocol"],
     }
     differences = [reason for reason, holds in reasons.items() if holds]
-    line = f"Published: {source}, ViT-B, last block trained."
+    line = f"Published: {source}, ViT-B, last one to three blocks trained."
     return f"{line} Ours are not comparable: {', '.join(differences)}." if differences else line
 
 
@@ -175,6 +193,7 @@ def run_table(done: Sequence[tuple[Cell, Summary]]) -> pd.DataFrame:
             | {"called_known": scores["called_known"]["share"]}
             | {"truly_known": scores["called_known"]["true_share"]}
             | {"nmi": scores["nmi"], "ari": scores["ari"], "seconds": summary["seconds"]}
+            | {f"processor_seconds_{part}": value for part, value in summary["processor_seconds"].items()}
             | {f"peak_gb_{kind}": most for kind, most in summary["peak_gb"].items()}
             | {"run": str(cell.path)}
         )

@@ -13,7 +13,7 @@ from nngcd.core.errors import DataError
 Summary = Mapping[str, Any]
 """The content of a run's summary.json."""
 SCORES = ("All", "Old", "New", "NMI", "by name", "called known")
-HEAD = ("method", *SCORES, "seeds", "seconds a run", "peak GB")
+HEAD = ("method", *SCORES, "seeds", "processor minutes", "peak GB")
 NOT_SHOWN = {"seed", "data", "dataset", "k"}
 """Settings that make no row: seeds are averaged, the hash of the split says which data, and the summary says K."""
 FACTS = ("method", "backbone", "effort", "preset", "k")
@@ -29,6 +29,8 @@ class ComparisonRow:
     """By seed, then by name; None for a score of no images."""
     seconds: float
     """Of a run, on average."""
+    processor_minutes: float
+    """Of a run, on average, with its views already kept."""
     peak_gb: float | None
     """The most memory a run needed, of the GPU if there is one; None where it could not be measured."""
 
@@ -45,7 +47,8 @@ class ComparisonRow:
         """The row of a table with the columns `HEAD`."""
         peak = "-" if self.peak_gb is None else f"{self.peak_gb:.1f}"
         seeds = " ".join(str(seed) for seed in self.scores)
-        return [self.name, *(self.cell(score) for score in SCORES), seeds, f"{self.seconds:.0f}", peak]
+        minutes = f"{self.processor_minutes:.{1 if self.processor_minutes >= 1 else 2}f}"
+        return [self.name, *(self.cell(score) for score in SCORES), seeds, minutes, peak]
 
     @property
     def accuracy(self) -> dict[int, float]:
@@ -118,7 +121,8 @@ def row_of(name: str, group: Sequence[Summary]) -> ComparisonRow:
     ordered = sorted(group, key=lambda summary: summary["seed"])
     peaks = [peak.get("gpu", peak["ram"]) for summary in group if (peak := summary["peak_gb"])]
     scores = {summary["seed"]: _scores(summary) for summary in ordered}
-    return ComparisonRow(name, scores, mean(summary["seconds"] for summary in group), max(peaks, default=None))
+    minutes = mean(summary["processor_seconds"]["fit"] for summary in group) / 60
+    return ComparisonRow(name, scores, mean(s["seconds"] for s in group), minutes, max(peaks, default=None))
 
 
 def _scores(summary: Summary) -> dict[str, float | None]:

@@ -72,7 +72,7 @@ def draw_figures(runs: Sequence[RunFolder], out: Path, wishes: Wishes, progress:
     check_matplotlib()
     subjects = _subjects(runs, wishes.classes)
     for subject in subjects if wishes.classes else ():
-        chosen_classes(subject.grouping, wishes.classes, 0)  # a wrong name is told before anything is drawn
+        chosen_classes(subject.grouping, wishes.classes, 0)  # a wrong name is reported before anything is drawn
     names = wishes.names or component_names("nngcd.research.figures", "draw")
     drawn, progress = Drawn(), progress or Progress()
     progress.start("figures", len(names))
@@ -116,7 +116,7 @@ class RunData:
 
     @cached_property
     def opened(self) -> tuple[Split | None, NDArray[np.object_] | None, str]:
-        """Images and true class names as far as they are at hand, and why they are not."""
+        """Images and true class names if available, and otherwise the reason."""
         try:
             return *open_data(self.run), ""
         except UserError as error:
@@ -198,7 +198,7 @@ class RunSubject:
         """Return the attention of the class token in the last block for some images.
 
         Raises:
-            UndrawableError: the images are not at hand.
+            UndrawableError: the images are not available.
         """
         split, _, reason = self.data.opened
         if split is None or split.images is None:

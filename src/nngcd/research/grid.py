@@ -43,7 +43,7 @@ class Cell:
     start: Path | None = None
     """The run of the same grid whose trained network this one begins with."""
     is_start: bool = False
-    """Whether it is done only for those that start from it, and is no row of the table."""
+    """Whether it is done only for those that start from it, and is not a row of the table."""
 
     @property
     def begun(self) -> RunFolder | None:
@@ -59,6 +59,7 @@ class Cell:
 SMOKE: dict[str, dict[str, int]] = {
     "training": {"epochs": 2},
     "reading": {"n_images": 300},
+    "eagc": {"reference_epochs": 2},
     "loss": {"n_steps": 20, "search_steps": 5, "n_candidates": 3},
 }
 """Enough to see whether everything runs, and nothing else; of the losses' settings a method takes those it has."""
@@ -82,7 +83,7 @@ def make_grid(
         is_smoke: whether only to see that everything runs; what `values` say goes before it.
 
     Raises:
-        UserError: a name or value that cannot be, a method whose packages are not installed, or a folder that holds a
+        UserError: an impossible name or value, a method whose packages are not installed, or a folder that holds a
             run with other settings.
     """
     cells: list[Cell] = []
@@ -138,7 +139,7 @@ def _settings_of(variant: Variant, seed: int, values: Mapping[str, Any], *, is_s
     except ConfigError as error:
         if not variant.told_by:
             raise
-        # Unless what all runs share is wrong by itself, the mistake is the variant's own.
+        # Unless the shared settings are already wrong, the mistake is the variant's own.
         resolved({"method": variant.values["method"]})
         raise ConfigError(f"{variant.told_by}, {error.name}", error.value, error.reason) from None
 

@@ -10,7 +10,7 @@ from nngcd.research.benchmark_report import protocol_line, published_line, with_
 from nngcd.research.comparison import HEAD, SCORES, ComparisonRow, Summary, by_name_note, spread
 from nngcd.research.figures.page import FigurePage
 from nngcd.research.figures.score_chart import score_chart
-from nngcd.research.published import published_ablation, published_pretraining
+from nngcd.research.published_results import published_ablation, published_pretraining
 from nngcd.research.studies import SWEEPS, components_of
 from nngcd.research.table_report import TableReport
 
@@ -65,7 +65,7 @@ def sweep_report(study: str, dataset: str, rows: Sequence[ComparisonRow], summar
     published = [published_pretraining(dataset, row.name) for row in rows]
     if not any(published):
         return report
-    note = published_line("Table VI of the paper, NN-GCD", dataset, summaries, backbones=tuple(PRE_TRAININGS))
+    note = published_line("NN-GCD, Table VI", dataset, summaries, tuple(PRE_TRAININGS))
     return with_published(dataclasses.replace(report, notes=[*report.notes, note]), published)
 
 

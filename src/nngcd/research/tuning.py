@@ -28,7 +28,7 @@ from nngcd.settings import OF_THE_MACHINE
 HIDDEN_SHARE = 0.5
 """Of the labelled classes, as about half of the classes of most benchmarks are new; two folds hide each class once."""
 OF_THE_DATA = ("data", "dataset", "k", "seed", "reading")
-"""Settings of a run that are no choice: other data have others."""
+"""Settings of a run that are not chosen: they belong to the data."""
 OF_THE_MINIATURE = {"reading.hide_classes", "reading.fold"}
 """Settings that make the task in miniature, the same for every candidate."""
 PARTS = ("All", "Old", "New")
@@ -194,7 +194,7 @@ def in_miniature(real: Cell) -> Variant:
 
     Half as many categories want half the batch: a batch then shows as many images of each. A quarter of the images, as
     the field labels, with half the batch and twice the epochs makes as many steps as the real task. What a candidate
-    itself says of training, it says of this task, too. What methods count in epochs (warm-up, how often neighbours are
+    itself says of training also holds for this task. What methods count in epochs (warm-up, how often neighbours are
     found) stays as it is, and so is over after half as many steps. The number of categories is known here, whatever K
     is elsewhere.
 

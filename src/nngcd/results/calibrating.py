@@ -1,4 +1,4 @@
-"""Making a `Confidence` after training: from labels that were held back, and from how the images lie together."""
+"""Making a `Confidence` after training, from held-back labels and from how the images cluster."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class PlainClusters(NamedTuple):
         return cls(row_m, found.labels_.cpu())
 
     def steadiness(self, cluster_n: Tensor, n_clusters: int) -> list[float]:
-        """Return for each cluster after training the share of its pairs of images that are together here, too.
+        """Return for each cluster after training the share of its pairs of images that are also together here.
 
         A cluster that training made of two classes tends to be in two here. One without a pair gets a half.
         """
@@ -178,7 +178,7 @@ class PlainClusters(NamedTuple):
 
 
 def _kept(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, ...]:
-    """Return the values rising, or so many of their quantiles; rounded, one could lie above what it came from."""
+    """Return the sorted values, or N_KEPT of their quantiles; rounding could put one above what it came from."""
     rising = np.sort(np.asarray(values, dtype=np.float64))
     if len(rising) > N_KEPT:
         rising = np.quantile(rising, np.linspace(0, 1, N_KEPT))

@@ -31,7 +31,7 @@ from nngcd.metrics.calibration import Z_95
 FILE = "confidence.json"
 UNSURE = 0.05
 MOST_UNSURE = 4
-"""At most so many times the share asked for of the unlabelled images are unsure, however strange they are."""
+"""At most this many times the requested share of the unlabelled images are unsure, however strange they are."""
 
 KNOWN_IS_RIGHT = (0.14, 1.8, 0.41, 0.49, -2.96, -2.46)
 """Log odds that a row called known is right: a constant, and the weights of `KnownEvidence`."""
@@ -222,7 +222,7 @@ class Confidence:
 
 
 def check_unsure(share: float) -> None:
-    """Raise `ConfigError` for a share that cannot be."""
+    """Raise `ConfigError` for an impossible share."""
     if not 0 <= share < 1:
         raise ConfigError("--unsure", share, "must be in [0, 1): the share of known images to call unsure")
 

@@ -17,7 +17,8 @@ from nngcd.core.config import build
 from nngcd.core.errors import ConfigError, DataError, UserError
 from nngcd.core.progress import OnProgress
 from nngcd.data.decoding import UnreadableError
-from nngcd.data.image_files import ImageFiles, read_image_file
+from nngcd.data.image_content import read_image_file
+from nngcd.data.image_files import ImageFiles
 from nngcd.data.manifest_rows import TABLE_EXTENSIONS
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.sampling import SomeImages
@@ -153,7 +154,7 @@ def reading_of(settings: Mapping[str, Any]) -> ReadingSettings:
 
 
 def _opened_again(settings: Mapping[str, Any], results: pd.DataFrame) -> Pictures:
-    """Return the images of a data set that is no folder of files, such as the digits or an archive of arrays."""
+    """Return the images of a data set that is not a folder of files, such as the digits or an .npz archive."""
     missing = "The images were moved or deleted after the run"
     again = "Say where they are now: nngcd report RUN --root FOLDER"
     try:

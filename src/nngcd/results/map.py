@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nngcd.core.seeds import derive, numpy_generator
 
 MOST_LAID_OUT = 2000
-"""Images that t-SNE lays out: its time grows faster than their number. The others are put beside their nearest."""
+"""Images that t-SNE lays out: its time grows faster than their number. The others are placed next to their nearest."""
 MOST_POINTS = 20_000
 """Points on the map; of more images, a seeded sample of every category."""
 FEWEST_IMAGES = 5
@@ -75,7 +75,7 @@ def unit(values_nd: NDArray[Any]) -> NDArray[Any]:
 
 
 def sample(category_n: NDArray[np.int64], first: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Return at most so many rows: the wanted ones, then one of each category, a second one of each, and so on."""
+    """Return at most `most` rows: the wanted ones, then one of each category, a second one of each, and so on."""
     order = numpy_generator(SEED, "map").permutation(len(category_n))
     # The place of each image in the queue of its own category.
     by_category = order[np.argsort(category_n[order], kind="stable")]

@@ -77,7 +77,7 @@ def suspicion_words(summary: Mapping[str, Any]) -> list[str]:
 
 
 def split_words(summary: Mapping[str, Any], *, most: int | None = None) -> list[str]:
-    """Return a sentence for each known category that was split, at most so many, and how many more there are."""
+    """Return a sentence for each known category that was split, at most `most`, and how many more there are."""
     splits: dict[str, list[dict[str, Any]]] = {}
     for found in summary.get("known_splits", []):
         splits.setdefault(found["category"], []).append(found)
@@ -102,7 +102,7 @@ def label_words(summary: Mapping[str, Any]) -> list[str]:
         return []
     return [
         f"Careful: in {check['n_apart']} of {check['n_tested']} known categories that could be tested, the labelled "
-        "images lie apart from the others. If they were not picked at random, other forms of these categories may be "
+        "images differ from the others. If they were not picked at random, other forms of these categories may be "
         f"called new. Label a random sample, or keep known categories whole: --set {check['way_out']}"
     ]
 

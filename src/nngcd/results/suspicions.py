@@ -90,7 +90,7 @@ class AlikePair(NamedTuple):
 
 
 def alike_pairs(results: pd.DataFrame, class_names: Sequence[str], features_nd: Tensor) -> list[AlikePair]:
-    """Return the pairs of new categories that lie close together, measured by halves of known ones; closest first.
+    """Return the pairs of new categories that are close, measured by halves of known ones; closest first.
 
     Args:
         results: a run's results, one row per image; a labelled image stands in the category of its label.

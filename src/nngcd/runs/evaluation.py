@@ -150,7 +150,7 @@ def _stated_and_right(stated: NDArray[np.float64], is_right: NDArray[np.bool_]) 
 
 
 def _separation(novelty: NDArray[np.float64], is_new: NDArray[np.bool_]) -> float | None:
-    """Return how well novelty tells new from known; None where it is not there, or nothing is to be told apart."""
+    """Return how well novelty separates new from known; None without novelty, or where all images are alike."""
     found = math.nan if np.isnan(novelty).any() else auroc(novelty, is_new)
     return None if math.isnan(found) else round(found, 4)
 

@@ -34,7 +34,7 @@ _KEPT = ("data", "dataset", "reading", "seed", "k", "backbone", "weights", "imag
 def values_from_review(path: Path, asked: config.Values, progress: Progress) -> config.Values:
     """Return the settings of a run that learns from the review of another; what is asked for goes first.
 
-    The labels are written beside the edit log, under a name made from their content: later edits change nothing for the
+    The labels are written next to the edit log, under a name made from their content, so later edits do not change the
     new run.
 
     Raises:

@@ -8,7 +8,7 @@ from pathlib import Path
 from nngcd.backbones import OWN_BACKBONE
 from nngcd.core import config, processes
 from nngcd.core.device import choose_device
-from nngcd.datasets.published import published_names
+from nngcd.datasets.published_splits import published_names
 from nngcd.settings import resolve
 
 AUTO = "auto"

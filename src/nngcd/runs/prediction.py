@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pandas as pd
+import pyarrow as pa
 import torch
 
 from nngcd.backbones.engines import USUAL, choose_engine
-from nngcd.core.components import find_component
+from nngcd.core import digests
 from nngcd.core.config import build
 from nngcd.core.device import choose_device, choose_workers
 from nngcd.core.errors import DataError
-from nngcd.core.progress import OnProgress, Progress
+from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config
-from nngcd.data.image_files import ImageFiles, check_files
-from nngcd.data.listed import Listed, warn_of_notes
 from nngcd.data.reading_settings import ReadingSettings
-from nngcd.data.split import EMPTY_FOLDER, Problem, Split, image_table
-from nngcd.datasets.opening import locate, open_images
+from nngcd.data.sources import Rows, Source, source_of_split
+from nngcd.data.split import Problem, Split
 from nngcd.metrics.calibration import share_interval
 from nngcd.results.confidence import Confidence
 from nngcd.results.result_tables import N_ALTERNATIVES, NOT_CALIBRATED, ROWS_PER_BLOCK, prediction_table
 from nngcd.review.session import Review
+from nngcd.runs.parts import Made, Work
 from nngcd.training.extraction import centre_features, run_tail
 from nngcd.training.model import Model
+from nngcd.training.passing import pass_rows
+from nngcd.training.prefetch import prefetched
 
-FILES_PER_BLOCK = 1024
-"""Files that are checked, passed through the network and written before the next ones are looked at."""
+MANY_IMAGES = 1_000_000
+"""Stands for the number of images of a source that does not know it."""
 MANY_UNLIKE = 0.1
 """More images than this that look like nothing seen in training mean that the data are of another kind."""
+UNLIKE = "unlike_training"
+"""Counts the images that look like nothing seen in training."""
 _TEXT = "string"
 
 
@@ -44,7 +50,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Predictor:
+class Sorter:
     """A model that can label images: where it computes, its categories, and how sure it may be."""
 
     model: Model
@@ -55,74 +61,98 @@ class Predictor:
     n_alternatives: int = N_ALTERNATIVES
     """The number of further categories in each row."""
     workers: int | None = None
-    """Image-reading processes; one per core when absent."""
+    """Threads that read images; one per core when absent."""
     engine: str = USUAL
     """The engine of the frozen part of the network (`backbones.engines`)."""
 
     @classmethod
     def load(
-        cls, run: RunFolder, *, device: str = "auto", workers: int | None = None, engine: str = USUAL
-    ) -> Predictor:
-        """Return the predictor of a finished run, with the names its review gave.
+        cls, run: RunFolder, *, device: str = "auto", workers: int | None = None, engine: str = USUAL,
+        n_alternatives: int = N_ALTERNATIVES, unsure: float | None = None,
+    ) -> Sorter:  # fmt: skip
+        """Return the sorter of a finished run, with the names its review gave.
+
+        Args:
+            run: the run.
+            device: the device it computes on.
+            workers: as the attribute.
+            engine: as the attribute.
+            n_alternatives: as the attribute.
+            unsure: the share of known images that is called unsure; as in the run when absent.
 
         Raises:
             DataError: the run is not finished, or has a damaged model.
         """
         run.check_complete()
         model, categories = Model.load(run.model)
-        model, confidence = model.to(choose_device(device)), Confidence.load(run.model)
-        names = _reviewed_names(run, categories)
+        model, confidence = model.to(choose_device(device)), Confidence.load(run.model).with_unsure(unsure)
+        names = reviewed_names(run, categories)
         return cls(
-            model=model, categories=categories, confidence=confidence, names=names, workers=workers, engine=engine
+            model=model, categories=categories, confidence=confidence, names=names, n_alternatives=n_alternatives,
+            workers=workers, engine=engine,
         )  # fmt: skip
 
-    def blocks(self, split: Split, *, progress: Progress | None = None) -> Iterator[Block]:
-        """Yield the rows of a split's images, in order; files that cannot be read come last.
+    def prepare(self, source: Source, engine: str | None = None) -> str:
+        """Choose the engine for a source, or take a given one, and return its name.
 
         Raises:
-            DataError: the model was made from features and is given images, or the other way round.
+            DataError: the model was made from features and is given images, the other way round, or features of
+                another size.
         """
-        start = 0
-        found = features_of(self.model, split, workers=self.workers, engine=self.engine, progress=progress)
-        for features_bd in found:
-            yield self._block(split.table.iloc[start : start + len(features_bd)], features_bd)
-            start += len(features_bd)
-        if split.problems:
-            yield Block(self._unreadable(split.problems), 0)
+        _refuse_unless(self.model, n_features=source.n_features)
+        if source.n_features is None:
+            n_images = MANY_IMAGES if source.n_rows is None else source.n_rows
+            choose_engine(engine or self.engine, self.model.backbone, n_images=n_images)
+        return self.model.backbone.trunk.engine
 
-    def file_blocks(self, listed: Listed, reading: ReadingSettings, *, progress: Progress) -> Iterator[Block]:
-        """Yield the rows of listed image files, a thousand at a time: memory holds all names, and little else.
+    def work(self, run: RunFolder) -> Work:
+        """Return predicting as work that is done in parts; `run` is what this was loaded from."""
+        schema = pa.Schema.from_pandas(self.no_rows(), preserve_index=False).remove_metadata()
+        facts = {
+            "run": digests.digest_of(json.dumps(digests.read(run.path), sort_keys=True).encode())[:16],
+            "names": dict(self.names),
+            "unsure": self.confidence.unsure,
+            "top": self.n_alternatives,
+        }
+
+        def do(rows: Rows, progress: Progress) -> Made:
+            table, n_unlike = self.block(rows, progress)
+            counts = Counter[str](table["status"])
+            counts[UNLIKE] += n_unlike
+            return Made(pa.Table.from_pandas(table, schema=schema, preserve_index=False), counts)
+
+        return Work(command="predict", facts=facts, schema=schema, do=do, set_engine=self.prepare, stage="sorting")
+
+    def blocks(self, source: Source, *, progress: Progress | None = None) -> Iterator[Block]:
+        """Yield the rows of a source, in order; memory holds one block at a time.
 
         Raises:
-            DataError: the model was made from features.
+            DataError: as in `prepare`.
         """
-        _refuse_unless(self.model, gets_features=False)
-        names, decoding = listed.file_names, reading.decoding
-        choose_engine(self.engine, self.model.backbone, n_images=len(names))
-        progress.start("sorting", len(names))
-        for start in range(0, len(names), FILES_PER_BLOCK):
-            some = names[start : start + FILES_PER_BLOCK]
-            checks = check_files(listed.folder, some, decoding=decoding)
-            found = list(zip(some, checks, strict=True))
-            good = [(name, check.content_hash) for name, check in found if check.reason is None]
-            if good:
-                file_names, hashes = zip(*good, strict=True)
-                images = ImageFiles(listed.folder, file_names, hashes, decoding)
-                yield from self._image_blocks(images, image_table(file_names, hashes))
-            bad = [Problem(name, check.code, check.reason) for name, check in found if check.reason is not None]
-            if bad:
-                yield Block(self._unreadable(bad), 0)
-            progress.advance(len(some))
-        if others := [problem for problem in (*listed.problems, *listed.missing) if problem.code != EMPTY_FOLDER]:
-            yield Block(self._unreadable(others), 0)
+        self.prepare(source)
+        progress = progress or Progress()
+        progress.start("sorting", source.n_rows or 0)
+        for unit in source.units:
+            for rows in prefetched(unit.read()):
+                yield self.block(rows, progress)
         progress.finish()
 
-    def _image_blocks(self, images: ImageFiles, table: pd.DataFrame) -> Iterator[Block]:
+    def block(self, rows: Rows, progress: Progress | None = None) -> Block:
+        """Return the table of some rows; those that cannot be read come last."""
         n_workers = choose_workers(self.workers)
-        features = centre_features(self.model.backbone, images, n_workers=n_workers, progress=Progress())
-        yield self._block(table, torch.cat(list(features)))
+        named, features_bd, problems = pass_rows(self.model.backbone, rows, n_workers=n_workers, progress=progress)
+        parts = [Block(self._unreadable(problems), 0)] if problems else []
+        if len(named) or not parts:
+            parts.insert(0, self._sorted(named, features_bd))
+        return Block(pd.concat([part.table for part in parts], ignore_index=True), sum(part.n_unlike for part in parts))
 
-    def _block(self, named: pd.DataFrame, features_bd: torch.Tensor) -> Block:
+    def no_rows(self) -> pd.DataFrame:
+        """Return the table of no images, which says what the columns are."""
+        return self._unreadable([])
+
+    def _sorted(self, named: pd.DataFrame, features_bd: torch.Tensor) -> Block:
+        if not len(named):
+            return Block(self.no_rows(), 0)
         scores_bk = self.model.scores(features_bd).cpu()
         predicted = prediction_table(
             scores_bk, list(self.categories), self.model.blueprint.n_old, features_nd=features_bd.cpu(),
@@ -145,7 +175,7 @@ class Predictor:
         return table.reindex(columns=columns).astype({n: "float64" if is_number[n] else _TEXT for n in columns})
 
 
-def _reviewed_names(run: RunFolder, categories: Sequence[str]) -> dict[str, str]:
+def reviewed_names(run: RunFolder, categories: Sequence[str]) -> dict[str, str]:
     """Return what each category is called now. The model knows nothing of a split: its parts are all named."""
     if not run.edits.is_file():
         return {}
@@ -162,47 +192,13 @@ def predict(
     Raises:
         DataError: the run was made from features and is given images, or the other way round.
     """
-    return predict_with(Predictor.load(run, device=device, workers=workers), split, progress=progress)
+    return predict_with(Sorter.load(run, device=device, workers=workers), split, progress=progress)
 
 
-def predict_with(predictor: Predictor, split: Split, *, progress: Progress | None = None) -> pd.DataFrame:
+def predict_with(sorter: Sorter, split: Split, *, progress: Progress | None = None) -> pd.DataFrame:
     """Return the predictions of a model in memory as one table."""
-    return pd.concat([block.table for block in predictor.blocks(split, progress=progress)], ignore_index=True)
-
-
-def stream(
-    predictor: Predictor,
-    data: str,
-    *,
-    dataset: str | None = None,
-    reading: ReadingSettings,
-    on_progress: OnProgress | None = None,
-    progress: Progress,
-) -> Iterator[Block]:
-    """Yield the rows of whatever the user points at; files of a folder or table are read as they are needed.
-
-    Args:
-        predictor: the model.
-        data: as for `open_images`.
-        dataset: as for `open_images`.
-        reading: how images are decoded; as those of the training were.
-        on_progress: called by data sets that are read as a whole.
-        progress: receives the stages of the work.
-
-    Raises:
-        DataError: nothing is there, or it cannot be used with this model.
-    """
-    # The first rows, if only of none, say which columns there are.
-    yield Block(predictor._unreadable([]), 0)
-    name, root, settled = locate(data, dataset, reading)
-    module = find_component("nngcd.datasets", name, "load")
-    if hasattr(module, "find"):
-        listed = module.find(root, settled, use_labels=False)
-        warn_of_notes(listed)
-        yield from predictor.file_blocks(listed, settled, progress=progress)
-    else:
-        split = open_images(data, dataset=dataset, reading=reading, on_progress=on_progress)
-        yield from predictor.blocks(split, progress=progress)
+    blocks = sorter.blocks(source_of_split(split), progress=progress)
+    return pd.concat([sorter.no_rows(), *(block.table for block in blocks)], ignore_index=True)
 
 
 def reading_of(run: RunFolder) -> ReadingSettings:
@@ -231,13 +227,9 @@ def features_of(
     progress: Progress | None = None,
 ) -> Iterable[torch.Tensor]:
     """Return the trained features of a split's images or features, in pieces and in order."""
-    _refuse_unless(model, gets_features=split.features_nvd is not None)
+    _refuse_unless(model, n_features=None if split.features_nvd is None else split.features_nvd.shape[-1])
     if split.features_nvd is not None:
         features_nd = torch.from_numpy(split.features_nvd[:, 0])
-        if features_nd.shape[-1] != model.blueprint.n_features:
-            raise DataError(
-                f"the model needs {model.blueprint.n_features} features per image, got {features_nd.shape[-1]}."
-            )
         return _adapted(model, features_nd)
     assert split.images is not None
     choose_engine(engine, model.backbone, n_images=len(split))
@@ -245,11 +237,13 @@ def features_of(
     return centre_features(model.backbone, split.images, n_workers=n_workers, progress=progress or Progress())
 
 
-def _refuse_unless(model: Model, *, gets_features: bool) -> None:
-    wants_features = model.blueprint.n_features is not None
-    if wants_features != gets_features:
-        needs, given = ("features", "images") if wants_features else ("images", "features")
+def _refuse_unless(model: Model, *, n_features: int | None) -> None:
+    wanted = model.blueprint.n_features
+    if (wanted is None) != (n_features is None):
+        needs, given = ("images", "features") if wanted is None else ("features", "images")
         raise DataError(f"this model was trained on {needs} and cannot label {given}. Give {needs}.")
+    if wanted != n_features:
+        raise DataError(f"the model needs {wanted} features per image, got {n_features}.")
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ from nngcd.backbones import OWN_BACKBONE
 from nngcd.core import config
 from nngcd.core.device import choose_device
 from nngcd.core.errors import UserError, warn
-from nngcd.datasets.published import published_names
+from nngcd.datasets.published_splits import published_names
 from nngcd.runs.network_choice import with_backbone
 from nngcd.settings import Settings, resolve
 
@@ -57,7 +57,7 @@ def completed(asked: config.Values) -> config.Values:
     if "effort" not in values:
         # Training a stage of our own backbone gains nothing over frozen features (docs/results/parts.md).
         is_fast = choose_device(values.get("device", "auto")).type != "cpu"
-        # Not the flag alone: a recipe of a method may name a backbone, too.
+        # Not only the flag: the recipe of a method may also name a backbone.
         is_other = is_fast and resolve(values | {"effort": "normal"}).backbone != OWN_BACKBONE
         values["effort"] = "normal" if is_other else "quick"
     return values

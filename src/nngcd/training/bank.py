@@ -2,7 +2,7 @@
 
 The trunk's output for a view never changes, so training that draws from the bank pays for the tail and the heads only.
 
-A bank is a folder of files, each with one view of some images (a shard), in half precision and memory-mapped, beside
+A bank is a folder of files, each with one view of some images (a shard), in half precision and memory-mapped, next to
 lists that say whose views they are (`bank_files`).
 """
 

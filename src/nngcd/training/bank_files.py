@@ -1,7 +1,7 @@
-"""Where the views of a bank lie on disk, and of which images they are.
+"""The files of a view bank on disk, and whose views they hold.
 
 A file `NAME-007.npy` holds view 7 of some hundred images, and `NAME.keys` says of which, one key a row: a key is a hash
-of all that a view depends on, beside what the folder's name already says. Views are looked up by their keys, image by
+of all that a view depends on, except what the folder's name already says. Views are looked up by their keys, image by
 image. So methods, runs and seeds share them, and so do data that have images in common: a picture more or less, or a
 study on some of the pictures, costs no other picture's centre view (random ones are drawn by an image's place). NAME is
 a hash of the keys, so that two processes which write the same file at the same time write the same bytes.

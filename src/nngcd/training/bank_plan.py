@@ -24,7 +24,7 @@ VIEW_SEED = 0
 KEY_OF_KIND: dict[Augmentation, bool] = {"crop": False, "distorted": True}
 """Kinds of views that kept files know by these words instead of their names."""
 SHARD_BYTES, SHARD_IMAGES = 2**28, 512
-"""A file is at most this large, and holds at most so many images."""
+"""Limits of a file: its bytes, and its images."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,7 +91,7 @@ class BankPlan:
         return f"views-{self.backbone.name}-{_hash(facts)[:16]}"
 
     def keys(self) -> ViewKeys:
-        """Return what names the views of each image, beside what they have in common."""
+        """Return what names the views of each image, apart from what they have in common."""
         contents = [self.images.fingerprint(i) for i in range(len(self.images))]
         centre_n = np.array([_hash("centre", content) for content in contents], dtype=bytes)
         # The place counts: it names the generator of an image's random views.

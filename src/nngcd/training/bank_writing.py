@@ -79,7 +79,7 @@ def _complete(
 
 
 def _mapped(folder: Path, places: Places, *, must: bool) -> DiskBank | None:
-    """Return the bank, or None where a file is gone and that is no error yet.
+    """Return the bank, or None where a file is gone and that is not an error yet.
 
     Only a mapped file stays: one that was there a moment ago may be deleted by a run that puts its parts together.
     """

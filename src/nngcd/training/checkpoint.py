@@ -65,7 +65,7 @@ def load_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimiz
 
 
 def _check_places(path: Path, tensors: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
-    """Refuse lists whose length the data decide and whose numbers are no places of images or groups; -1 is none."""
+    """Refuse lists of the data's length whose numbers are not places of images or groups; -1 means none."""
     longest = max((len(tensor) for tensor in tensors.values() if tensor.ndim), default=0)
     fixed = {MODEL + name for name, tensor in own.items() if tensor.numel()}
     for name in tensors.keys() - fixed:

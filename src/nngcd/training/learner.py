@@ -55,7 +55,7 @@ class Learner(nn.Module):
     def parts(self) -> list[Part]:
         """Return what is trained: tail and heads, and of the tail what the method paces.
 
-        An adapter that follows a trained stage is no part of the network: it learns as fast as the heads.
+        An adapter that follows a trained stage is not part of the network: it learns as fast as the heads.
         """
         adapter, stage = [*adapter_of(self.tail).parameters()], self._stage()
         paced = self.method.paced(self.tail)

@@ -124,7 +124,7 @@ class Model:
         In pieces, so that what lies between features and scores never exists for all images at once.
 
         Raises:
-            DataError: some scores are no finite numbers, so nothing can be said of these images.
+            DataError: some scores are not finite, so nothing can be said of these images.
         """
         scores_nk = features_nd.new_empty(len(features_nd), self.blueprint.n_clusters)
         for start in range(0, len(features_nd), ROWS_PER_PIECE):

@@ -1,4 +1,4 @@
-"""Where training gets its batches from: the view bank, or images read and passed through the trunk anew."""
+"""The batches of training: from the view bank, or from images that pass through the trunk again in every epoch."""
 
 from __future__ import annotations
 

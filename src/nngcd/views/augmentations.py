@@ -217,7 +217,7 @@ def _either(amount: float, generator: np.random.Generator) -> float:
 
 
 def _cut_out(image: Image.Image, generator: np.random.Generator, *, side: int) -> Image.Image:
-    """Return the image with a grey square somewhere, of which the middle lies in the image."""
+    """Return the image with a grey square whose middle is somewhere in the image."""
     left, top = (int(max(0, generator.uniform(0, length) - side / 2)) for length in image.size)
     image = image.copy()
     ImageDraw.Draw(image).rectangle((left, top, min(image.width, left + side), min(image.height, top + side)), GREY)

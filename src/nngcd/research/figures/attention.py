@@ -25,7 +25,7 @@ def draw(subjects: Sequence[Subject]) -> FigurePage:
     """Return a row per image: the image, then three heads of each run.
 
     Raises:
-        UndrawableError: a run's backbone has no class token, or its images are not at hand.
+        UndrawableError: a run's backbone has no class token, or its images are not available.
     """
     for subject in subjects:
         subject.check_attention()

@@ -54,7 +54,7 @@ def term_names(subjects: Sequence[Subject]) -> list[str]:
 
 
 def caption(subjects: Sequence[Subject]) -> list[str]:
-    """Return what is seen, what is not, and which runs have nothing to show."""
+    """Return the caption: what is shown, what is not, and which runs have nothing to show."""
     what = (
         "Terms of the loss with their weights, mean over each epoch, and the learning rate. Accuracy by "
         "epoch is not recorded, because training never sees the true classes. Losses of different methods are "

@@ -22,7 +22,7 @@ def score_chart(
     Args:
         axis: what the setting is called.
         names: the values of the setting as text.
-        places: the same as numbers, which lie on their scale; None when they are no numbers.
+        places: the same as numbers, drawn to scale; None when they are not numbers.
         scores: by their names, for every value the scores of all its seeds.
         caption: what is seen, paragraph by paragraph.
     """

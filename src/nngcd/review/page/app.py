@@ -27,6 +27,7 @@ from nngcd.review.page.learn_answers import LearnAnswers
 from nngcd.review.page.listing import JsonValues
 from nngcd.review.page.log_words import log_lines
 from nngcd.review.page.map_answers import MapAnswers
+from nngcd.review.page.next_images import next_rows
 from nngcd.review.page.pictures import SIZES, PictureStore
 from nngcd.review.page.safety import Door, Guard
 from nngcd.review.page.unit_features import Ids
@@ -61,6 +62,7 @@ class ReviewPage:
             Route("/api/categories", reading(self.desk, self.categories), methods=get),
             Route("/api/categories/{id}", reading(self.desk, self.category), methods=get),
             Route("/api/categories/{id}/images", reading(self.desk, self.images), methods=get),
+            Route("/api/categories/{id}/screen", reading(self.desk, self.screen), methods=get),
             Route("/api/categories/{id}/nearest", reading(self.desk, self.nearest), methods=get),
             Route("/api/categories/{id}/parts", reading(self.desk, self.parts), methods=get),
             Route("/api/suggestions", self.suggestions, methods=get),
@@ -135,6 +137,19 @@ class ReviewPage:
         rows = listing.images_of(self.desk, request.path_params["id"], request.query_params.get("order", "doubtful"))
         return self._image_part(rows, *part(request, 120))
 
+    def screen(self, request: Request) -> JsonValues:
+        """Return all that the queue shows of a category, which is null where it is retired or holds no images."""
+        id_ = request.path_params["id"]
+        category = self.desk.review.state.live.get(id_)
+        if category is None or not self.desk.index.size(id_):
+            return {"category": None}
+        rows = listing.images_of(self.desk, id_, "doubtful")
+        return {
+            "category": listing.one_category(self.desk, id_),
+            "images": self._image_part(rows, *part(request, 120)),
+            "nearest": listing.nearest(self.desk, id_),
+        }
+
     def nearest(self, request: Request) -> JsonValues:
         """Return the most similar categories."""
         return listing.nearest(self.desk, request.path_params["id"])
@@ -155,8 +170,8 @@ class ReviewPage:
         return reading(self.desk, lambda asked: suggesting.merges(self.desk, usual, *part(asked, 10)))(request)
 
     def unsure(self, request: Request) -> JsonValues:
-        """Return a part of the unsure images, each with its best categories."""
-        rows, (offset, n) = listing.unsure_rows(self.desk), part(request, 10)
+        """Return a part of the images worth a question, each with its best categories; the unsure ones come first."""
+        rows, (offset, n) = next_rows(self.desk), part(request, 10)
         items = [
             {**listing.image_facts(self.desk, row), "choices": listing.choices(self.desk, row)}
             for row in rows[offset : offset + n].tolist()

@@ -68,7 +68,8 @@ def _listen(host: str, port: int) -> socket.socket:
     """Return a socket on the wanted port, or on the next free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for number in range(port, min(port + N_PORTS, 2**16)) if port else (0,):
-        listening = socket.socket(family, socket.SOCK_STREAM)
+        # With the protocol named, asyncio sends answers at once (TCP_NODELAY), not 40 ms later.
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((host, number))

@@ -1,4 +1,5 @@
 /** Building elements. Text is always text: nothing on the page parses HTML. */
+import { loadLater } from "./loading.js";
 
 /**
  * @template {keyof HTMLElementTagNameMap} T
@@ -36,8 +37,9 @@ export const percent = (share) => (share === null ? "–" : `${Math.round(share 
  */
 export function picture(id, { size = 128, alt = "" } = {}) {
   const src = `/img/${encodeURIComponent(id)}?s=${size}`;
-  const image = h("img", { src, alt, loading: "lazy", decoding: "async", draggable: "false" });
+  const image = h("img", { alt, decoding: "async", draggable: "false" });
   image.addEventListener("error", () => image.classList.add("missing"));
+  loadLater(image, src);
   return image;
 }
 

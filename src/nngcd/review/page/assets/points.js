@@ -10,6 +10,7 @@ const TYPES = {
   int32: (buffer, at, n) => new Int32Array(buffer, at, n),
   uint8: (buffer, at, n) => new Uint8Array(buffer, at, n),
 };
+const TEXT = new TextDecoder();
 const padded = (/** @type {number} */ size) => size + ((4 - (size % 4)) % 4);
 
 /**
@@ -81,7 +82,7 @@ export class Points {
   id(row) {
     const width = this.ids.length / this.n;
     const bytes = this.ids.subarray(row * width, (row + 1) * width);
-    return new TextDecoder().decode(bytes).replace(/\0+$/, "");
+    return TEXT.decode(bytes).replace(/\0+$/, "");
   }
 
   /** @param {number} row of a category, -1 for none */

@@ -20,6 +20,8 @@ export class Queue {
     /** @type {Category[]} */
     this.list = []; // the open ones, in their order; perhaps not yet all of them
     this.nOpen = this.at = 0;
+    /** @type {{id: string, version: number, loaded: Promise<Loaded|null>}|null} */
+    this.ahead = null;
     this.head = h("header", { class: "head" });
     this.bar = h("div", { class: "actions bar-of-actions" });
     this.sheet = new Sheet(app, () => this.drawBar());
@@ -58,15 +60,24 @@ export class Queue {
   }
 
   /** @param {string} id @returns {Promise<Loaded|null>} null where the category is retired */
-  async load(id) {
-    const path = categoryPath(id);
+  load(id) {
+    const { ahead } = this;
+    return ahead?.id === id && ahead.version === run.version ? ahead.loaded : this.ask(id);
+  }
+
+  /** Ask for the category that is probably next, while a person looks at this one. */
+  prepare() {
+    const id = this.list[this.list.findIndex((one) => one.id === this.category?.id) + 1]?.id;
+    if (!id || !this.category || (this.ahead?.id === id && this.ahead.version === run.version)) return;
+    this.ahead = { id, version: run.version, loaded: this.ask(id) };
+    this.app.quietly(() => /** @type {Promise<any>} */ (this.ahead?.loaded));
+  }
+
+  /** @param {string} id @returns {Promise<Loaded|null>} */
+  async ask(id) {
     const offset = this.sheet.offset && id === this.category?.id && !this.sheet.before ? this.sheet.offset : 0;
-    const parts = [get(path), get(`${path}/images?order=doubtful&offset=${offset}&n=120`), get(`${path}/nearest`)];
-    const [category, images, nearest] = await Promise.all(parts).catch((error) => {
-      if (error.status !== 422) throw error;
-      return [null];
-    });
-    return category?.size ? { category, images, nearest } : null;
+    const loaded = await get(`${categoryPath(id)}/screen?offset=${offset}&n=120`);
+    return loaded.category ? loaded : null;
   }
 
   /** @param {Loaded} loaded */
@@ -85,6 +96,7 @@ export class Queue {
     };
     if (isSame && this.sheet.before) return this.sheet.again();
     if (!isSame) window.scrollTo(0, 0);
+    this.prepare();
     const offset = isSame ? this.sheet.offset : 0;
     return this.sheet.open(subject, { offset, keep: isSame, part: images });
   }
@@ -157,7 +169,10 @@ export class Queue {
     if (!this.list.length) await this.loadList();
     await this.showOpen();
     // The order may have changed; nobody waits for it.
-    this.app.quietly(() => this.loadList());
+    this.app.quietly(async () => {
+      await this.loadList();
+      this.prepare();
+    });
   }
 
   get here() {
@@ -168,7 +183,13 @@ export class Queue {
     const { id, is_approved: isApproved } = this.here;
     if (isApproved) return this.app.act(() => edit({ op: "unapprove", category: id }));
     return this.app.act(
-      () => edit({ op: "approve", category: id }),
+      async () => {
+        const { version } = run;
+        const done = await edit({ op: "approve", category: id });
+        // An approval changes nothing of another category, so what was asked for ahead still holds.
+        if (this.ahead?.version === version) this.ahead.version = run.version;
+        return done;
+      },
       () => this.onward(),
     );
   }

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from nngcd.core.errors import DataError
-from nngcd.datasets.published import published_names, published_split
+from nngcd.datasets.published_splits import published_names, published_split
 
 TABLE_1 = {
     "cifar10": ("12.5K", "37.5K"),
