@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from nngcd.api.batches import Embedder, Predictor
     from nngcd.api.estimator import CategoryDiscovery
     from nngcd.checking.image_table import ImageTable
     from nngcd.finished_run import Run
@@ -17,12 +18,17 @@ if TYPE_CHECKING:
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 __version__ = "0.1.0"
-__all__ = ["CategoryDiscovery", "ImageTable", "Run", "__version__", "resume", "run"]
+__all__ = ["CategoryDiscovery", "Embedder", "ImageTable", "Predictor", "Run", "__version__", "resume", "run"]
 
 _PLACES = {
-    "CategoryDiscovery": "api.estimator", "ImageTable": "checking.image_table", "Run": "finished_run",
-    "resume": "pipeline", "run": "pipeline",
-}  # fmt: skip
+    "CategoryDiscovery": "api.estimator",
+    "Embedder": "api.batches",
+    "ImageTable": "checking.image_table",
+    "Predictor": "api.batches",
+    "Run": "finished_run",
+    "resume": "pipeline",
+    "run": "pipeline",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -16,7 +16,7 @@ FAST = {"k": 6, "training": {"epochs": 4, "batch_size": 48}}
 EAGC = {"active": True, "reference_epochs": 2}
 SMALL = {"n_hidden": 128, "n_projection": 32}
 GUIDED = {name: SMALL for name in ("simgcd", "nngcd", "legogcd", "debgcd")} | {
-    name: SMALL | {"n_directions": 0} for name in ("mugcd", "selex")
+    name: SMALL | {"n_directions": 0} for name in ("mugcd", "selex", "cms")
 }
 
 

@@ -27,6 +27,7 @@ from nngcd.cli import (
     figures,
     fit,
     parts,
+    peers,
     predict,
     report,
     review,
@@ -39,8 +40,6 @@ from nngcd.core.cores import n_launched
 from nngcd.core.errors import ResourceError, TrainingError, UserError
 
 EXIT_BUG = 1
-SHARED = ("fit", "embed", "predict")
-"""Commands that torchrun may start in several processes."""
 
 app = typer.Typer(
     name="nngcd",
@@ -90,10 +89,11 @@ def start(
 
     Try it now:  nngcd demo
     """
-    if n_launched() > 1 and context.invoked_subcommand not in SHARED:
-        raise UserError(
-            f"only {', '.join(SHARED)} run in several processes; start `nngcd {context.invoked_subcommand}` in one."
-        )
+    if n_launched() > 1 and context.invoked_subcommand not in peers.WAY_OUT:
+        shared = ", ".join(peers.WAY_OUT)
+        raise UserError(f"only {shared} run in several processes; start `nngcd {context.invoked_subcommand}` in one.")
+    if context.invoked_subcommand in peers.WAY_OUT:
+        context.with_resource(peers.watched(context.invoked_subcommand))
 
 
 def program() -> None:

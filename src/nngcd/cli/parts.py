@@ -10,6 +10,7 @@ import typer
 
 from nngcd.cli import shared_options
 from nngcd.cli.display import progress_display, say, say_json
+from nngcd.core.cores import n_launched
 from nngcd.core.errors import ConfigError, warn
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def say_shared(shared: Shared, out: str, *, is_json: bool) -> None:
         return
     there = f", {written.n_there} were there already" if written.n_there else ""
     say(f"shard {written.shard}: {written.n_written} parts written{there}")
+    if n_launched() > 1 and written.shard.count == n_launched():
+        return  # the first process merges
     if shared.n_missing:
         say(f"{shared.n_missing} of {written.n_units} parts are still missing; other shards write them")
     say(f"When all are there:  nngcd merge {shlex.quote(out)}")

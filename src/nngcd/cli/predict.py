@@ -50,8 +50,6 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
 
     Example:  nngcd predict runs/first new_images/ --out new.csv
     """
-    import dataclasses
-
     from nngcd.core.files import check_outside
     from nngcd.core.run_folder import RunFolder
     from nngcd.core.run_reading import read_config
@@ -67,9 +65,9 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
     folder = RunFolder.open(run)
     for images in (data, str(read_config(folder).get("data", ""))):
         check_outside(out, images)
-    sorter = Sorter.load(folder, device=device, workers=workers, engine=engine or "auto")
-    confidence = sorter.confidence.with_unsure(unsure)
-    sorter = dataclasses.replace(sorter, confidence=confidence, n_alternatives=top)
+    sorter = Sorter.load(
+        folder, device=device, workers=workers, engine=engine or "auto", n_alternatives=top, unsure=unsure
+    )
     with progress_display(is_quiet=quiet or json) as progress:
         source = open_source(
             data, dataset=dataset, reading=reading_of(folder), use_labels=False, on_progress=reading(progress)
@@ -81,7 +79,7 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
     if in_parts:
         parts.say_shared(shared, out, is_json=json)
     else:
-        _say_table(counts, out, is_calibrated=confidence.is_calibrated, is_json=json)
+        _say_table(counts, out, is_calibrated=sorter.confidence.is_calibrated, is_json=json)
 
 
 def _check_table(out: Path, *, overwrite: bool) -> None:

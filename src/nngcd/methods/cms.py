@@ -57,7 +57,9 @@ class Method(CentreMethod):
     memory_nd: Tensor
 
     def __init__(self, config: Config, task: Task) -> None:
+        # The centres have the size of the head's output; the features are still those of the task.
         super().__init__(config, replace(task, n_features=config.n_directions or config.n_projection))
+        self.task = task
         self.head = gcd.ContrastHead(config, task)
         # Not saved: a resumed epoch embeds the images again.
         self.register_buffer("memory_nd", torch.zeros(0, 0), persistent=False)

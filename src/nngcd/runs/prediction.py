@@ -66,18 +66,30 @@ class Sorter:
     """The engine of the frozen part of the network (`backbones.engines`)."""
 
     @classmethod
-    def load(cls, run: RunFolder, *, device: str = "auto", workers: int | None = None, engine: str = USUAL) -> Sorter:
+    def load(
+        cls, run: RunFolder, *, device: str = "auto", workers: int | None = None, engine: str = USUAL,
+        n_alternatives: int = N_ALTERNATIVES, unsure: float | None = None,
+    ) -> Sorter:  # fmt: skip
         """Return the sorter of a finished run, with the names its review gave.
+
+        Args:
+            run: the run.
+            device: the device it computes on.
+            workers: as the attribute.
+            engine: as the attribute.
+            n_alternatives: as the attribute.
+            unsure: the share of known images that is called unsure; as in the run when absent.
 
         Raises:
             DataError: the run is not finished, or has a damaged model.
         """
         run.check_complete()
         model, categories = Model.load(run.model)
-        model, confidence = model.to(choose_device(device)), Confidence.load(run.model)
+        model, confidence = model.to(choose_device(device)), Confidence.load(run.model).with_unsure(unsure)
         names = reviewed_names(run, categories)
         return cls(
-            model=model, categories=categories, confidence=confidence, names=names, workers=workers, engine=engine
+            model=model, categories=categories, confidence=confidence, names=names, n_alternatives=n_alternatives,
+            workers=workers, engine=engine,
         )  # fmt: skip
 
     def prepare(self, source: Source, engine: str | None = None) -> str:

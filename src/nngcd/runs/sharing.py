@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from nngcd.core import processes
 from nngcd.core.errors import ConfigError
 from nngcd.core.places import Place
 from nngcd.core.progress import Progress
@@ -12,6 +14,8 @@ from nngcd.data.sources import Source
 from nngcd.runs.merging import Merged, merge, missing_parts
 from nngcd.runs.parts import Plan, Work, Written, write_parts
 from nngcd.runs.shares import Share
+
+SECONDS_BETWEEN_LOOKS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ def is_folder(out: str, shard: str | None) -> bool:
 
 
 def share_out(source: Source, work: Work, out: str, shard: str | None, *, progress: Progress) -> Shared:
-    """Write the parts of this process's shard; of one shard only, merge them as well.
+    """Write the parts of this process's shard; merge them where nobody else is to be waited for, as under torchrun.
 
     Raises:
         UserError: as in `write_parts` and `merge`.
@@ -47,5 +51,10 @@ def share_out(source: Source, work: Work, out: str, shard: str | None, *, progre
     plan = Plan.read(place)
     assert plan is not None
     n_missing = len(missing_parts(place, plan))
-    is_merged = own.count == 1 and not n_missing
-    return Shared(written, n_missing, merge(place, progress=progress) if is_merged else None)
+    # Processes of one torchrun have all shards between them, so the first one waits for the others and merges.
+    is_one_of_all = processes.is_launched() and own == Share(processes.rank(), processes.count())
+    while is_one_of_all and processes.is_first() and n_missing:
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+        n_missing = len(missing_parts(place, plan))
+    is_last = own.count == 1 or (is_one_of_all and processes.is_first())
+    return Shared(written, n_missing, merge(place, progress=progress) if is_last and not n_missing else None)

@@ -27,6 +27,7 @@ from nngcd.review.page.learn_answers import LearnAnswers
 from nngcd.review.page.listing import JsonValues
 from nngcd.review.page.log_words import log_lines
 from nngcd.review.page.map_answers import MapAnswers
+from nngcd.review.page.next_images import next_rows
 from nngcd.review.page.pictures import SIZES, PictureStore
 from nngcd.review.page.safety import Door, Guard
 from nngcd.review.page.unit_features import Ids
@@ -169,8 +170,8 @@ class ReviewPage:
         return reading(self.desk, lambda asked: suggesting.merges(self.desk, usual, *part(asked, 10)))(request)
 
     def unsure(self, request: Request) -> JsonValues:
-        """Return a part of the unsure images, each with its best categories."""
-        rows, (offset, n) = listing.unsure_rows(self.desk), part(request, 10)
+        """Return a part of the images worth a question, each with its best categories; the unsure ones come first."""
+        rows, (offset, n) = next_rows(self.desk), part(request, 10)
         items = [
             {**listing.image_facts(self.desk, row), "choices": listing.choices(self.desk, row)}
             for row in rows[offset : offset + n].tolist()

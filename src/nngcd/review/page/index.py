@@ -84,6 +84,14 @@ class Index:
             self._to_centre[number] = self.features.similarity(rows, self.centre(category))
         return rows, self._to_centre[number]
 
+    def to_own_centre(self) -> Floats:
+        """Return (n,) the similarity of each image to the centre of its category; 0 where it is in none."""
+        similarity_n = np.zeros(len(self.ids), dtype=np.float32)
+        for category in self.numbers:
+            rows, similarity_m = self.to_centre(category)
+            similarity_n[rows] = similarity_m
+        return similarity_n
+
     def means(self, categories: list[str]) -> Floats:
         """Return (k, d) the mean feature of some categories, which is shorter the more their images differ."""
         self._make_room()

@@ -9,6 +9,7 @@ import numpy as np
 
 from nngcd.core.errors import UserError
 from nngcd.review.page.desk import Desk
+from nngcd.review.page.next_images import unsure_rows
 from nngcd.review.page.unit_features import Floats, Ids
 from nngcd.review.state import Category, live_category
 
@@ -140,12 +141,6 @@ def nearest(desk: Desk, id_: str) -> dict[str, list[JsonValues]]:
         others = [other for other, category in _filled(desk).items() if category.kind == kind and other != id_]
         found[kind] = _most_similar(desk, desk.index.centre(id_), others, N_NEAREST)
     return found
-
-
-def unsure_rows(desk: Desk) -> Ids:
-    """Return the rows a model was unsure of and no person has decided about; those of one category together."""
-    rows = np.flatnonzero(desk.is_unsure_n & ~desk.is_reviewed() & (desk.index.category_n >= 0))
-    return rows[np.lexsort((desk.confidence_n[rows], desk.index.category_n[rows]))]
 
 
 def choices(desk: Desk, row: int) -> list[JsonValues]:

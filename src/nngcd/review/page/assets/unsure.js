@@ -1,4 +1,4 @@
-/** One image at a time that the model was unsure of, and its three best categories. */
+/** One image at a time, the unsure and doubtful ones first, and its three best categories. */
 import { badge, counted, h, keyButton, percent, picture, strip } from "./dom.js";
 import { edit, get, run } from "./api.js";
 import { askName } from "./dialogs.js";
@@ -17,23 +17,26 @@ export class Unsure {
   }
 
   async show() {
-    const { items, total } = await get(`/api/unsure?n=1&offset=${this.nSkipped}`);
+    const { items } = await get(`/api/unsure?n=1&offset=${this.nSkipped}`);
     this.image = items[0] ?? null;
-    if (this.image) this.draw(this.image, total - this.nSkipped);
+    if (this.image) this.draw(this.image);
     else this.finish();
   }
 
   finish() {
     const text = this.nSkipped
       ? `You skipped ${counted(this.nSkipped, "image")}. Reload the page to see them again.`
-      : "Every image has a category that the model or you are sure of.";
-    const said = h("section", {}, h("h2", { text: "No unsure images are left." }), h("p", { class: "quiet", text }));
+      : "You have settled every image.";
+    const said = h("section", {}, h("h2", { text: "No images are left." }), h("p", { class: "quiet", text }));
     this.element.replaceChildren(said);
   }
 
-  /** @param {ImageFacts & {choices: Category[]}} image @param {number} nLeft */
-  draw(image, nLeft) {
-    const facts = `${image.file_name} · ${percent(image.confidence)} sure · ${counted(nLeft, "image")} left`;
+  /** @param {ImageFacts & {choices: Category[]}} image */
+  draw(image) {
+    const left = image.is_unsure
+      ? `${counted(run.n_unsure - this.nSkipped, "unsure image")} left`
+      : "the model was sure of this one; those most likely wrong come first";
+    const facts = `${image.file_name} · ${percent(image.confidence)} sure · ${left}`;
     this.element.replaceChildren(
       h(
         "section",
