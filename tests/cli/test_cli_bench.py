@@ -189,9 +189,9 @@ def test_the_help_names_every_method(nngcd):
 def test_two_grids_in_one_folder_do_not_make_a_run_twice(nngcd, out, cache, monkeypatch):
     from nngcd import pipeline
 
-    def prepare(split, settings):
+    def prepare(split, settings, **others):
         RunFolder.create(out / "kmeans-0")  # another process was faster
-        return job.prepare(split, settings)
+        return job.prepare(split, settings, **others)
 
     monkeypatch.setattr(pipeline, "prepare", prepare)
     code, _, err = nngcd("bench", "digits", "--method", "kmeans", "--seeds", 0, *TINY, "--out", out, "--cache", cache)
