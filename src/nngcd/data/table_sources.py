@@ -93,8 +93,8 @@ class Pieces:
         """
         if self.columns.content == "paths":
             raise DataError(
-                f"D33: '{self.data}' lists files, and a list for training is one table of this machine. Join its "
-                f"files, or compute features first: nngcd embed DATA --out features/"
+                f"D33: '{self.data}' lists image files; to train on them, give one table on this machine. Join the "
+                f"tables, or compute features first: nngcd embed DATA --out features/"
             )
         names, ids, labels = list[str](), list[str](), list[str | None]()
         contents, features = list[pa.ChunkedArray](), list[NDArray[np.float32]]()
