@@ -189,9 +189,9 @@ def test_the_help_names_every_method(nngcd):
 def test_two_grids_in_one_folder_do_not_make_a_run_twice(nngcd, out, cache, monkeypatch):
     from nngcd import pipeline
 
-    def prepare(split, settings, **others):
+    def prepare(split, settings, **options):
         RunFolder.create(out / "kmeans-0")  # another process was faster
-        return job.prepare(split, settings, **others)
+        return job.prepare(split, settings, **options)
 
     monkeypatch.setattr(pipeline, "prepare", prepare)
     code, _, err = nngcd("bench", "digits", "--method", "kmeans", "--seeds", 0, *TINY, "--out", out, "--cache", cache)

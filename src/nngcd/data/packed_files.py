@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import chain
 from pathlib import Path
 
 from nngcd.core.errors import DataError, NoSuchDataError
@@ -63,7 +64,10 @@ def files_of(data: str, kind: str) -> list[Place]:
 
 
 def _is_pattern(data: str) -> bool:
-    return any(mark in data.rpartition("/")[2] for mark in "*[") and (is_remote(data) or not Path(data).exists())
+    """Whether this names files by `*` or `[12]`; a bracket in another name is part of it."""
+    name = data.rpartition("/")[2]
+    is_written_so = "*" in name or ("[" in name and name.endswith(tuple(chain.from_iterable(ENDINGS.values()))))
+    return is_written_so and (is_remote(data) or not Path(data).exists())
 
 
 def _matching(data: str) -> tuple[Place, list[str]]:
