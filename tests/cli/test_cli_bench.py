@@ -298,7 +298,11 @@ def test_a_sweep_of_the_number_of_categories(nngcd, out, cache, monkeypatch):
         (["study", "ablation", "digits", "--set", "loss=3"], 2, "loss = 3: is a group; set its settings"),
         (["study", "gamma", "digits", "--values", "[1,2]"], 2, "--values = '[1,2]': give numbers or names"),
         (["study", "pretraining", "digits", "--values", "efficientnet_lite0,nope"], 2, "unknown backbone 'nope'"),
-        (["study", "tune", "digits", "--k", "3", "--final"], 2, "must be at least 5, the number of labelled categories"),
+        (
+            ["study", "tune", "digits", "--k", "3", "--final"],
+            2,
+            "must be at least 5, the number of labelled categories",
+        ),
         (
             ["study", "tune", "digits", "--method", "kmeans"],
             2,
