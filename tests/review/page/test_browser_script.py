@@ -225,7 +225,7 @@ def test_the_map_selects_and_edits_with_and_without_a_graphics_card(generated, s
     if script:
         assert kind == "2d"
         assert person.wait(PAINTED) > N_IMAGES
-    person.press(*"++++", " ")
+    person.press("+", "+", " ")
     person.wait("document.querySelector('.picked .cell')")
     n_chosen = int(person.see("document.querySelector('.picked .chosen').textContent").split()[1].replace(",", ""))
     assert 0 < n_chosen < N_IMAGES
