@@ -94,8 +94,8 @@ class Pieces:
         """
         if self.columns.content == "paths":
             raise DataError(
-                f"D33: '{self.data}' lists files, and a list for training is one table of this machine. Join its "
-                f"files, or compute features first: nngcd embed DATA --out features/"
+                f"D33: '{self.data}' lists image files; to train on them, give one table on this machine. Join the "
+                f"tables, or compute features first: nngcd embed DATA --out features/"
             )
         if reading.sample and self.columns.content == "features":
             return self._sample(reading.sample, reading, use_labels=use_labels)

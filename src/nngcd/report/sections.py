@@ -56,6 +56,8 @@ def found(findings: Findings) -> str:
         lead.append("no new category was found.")
     if counts["unsure"]:
         lead.append(f"{counts['unsure']:,} are unsure: they could belong to several categories.")
+    if _is_edited(findings):
+        lead.append("Categories and names are as you corrected them in the review.")
     tiles = [
         ("labelled by you", findings.is_labelled_n.sum(), ""),
         ("look known", counts["known"], "known"),
@@ -98,10 +100,14 @@ def _accuracy(findings: Findings) -> str:
         if (value := scores["accuracy"].get(name)) is not None
     ]
     protocol = escape(str(scores["protocol"]))
-    is_edited = "review_action" in findings.results and findings.results["review_action"].notna().any()
-    before = "; for the model alone, without the edits of the review" if is_edited else ""
+    before = "; for the model alone, without the edits of the review" if _is_edited(findings) else ""
     words = f"Compared with the true labels, {', '.join(shares)} are right."
     return f'<p>{words} <span class="quiet">({protocol}{before})</span></p>{_by_name(scores)}'
+
+
+def _is_edited(findings: Findings) -> bool:
+    """Return whether a person has edited the run."""
+    return "review_action" in findings.results and bool(findings.results["review_action"].notna().any())
 
 
 def _by_name(scores: dict[str, Any]) -> str:
