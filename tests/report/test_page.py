@@ -171,11 +171,12 @@ def test_scores_come_with_their_protocol(findings, tmp_path):
     text = written(replace(findings, summary={**findings.summary, "scores": named}), tmp_path)[1]
     assert "By name, 50.0 % are right" in text
     assert "45.0 % are called known; 33.5 % truly are." in text
-    assert "without the edits of the review" not in text
+    assert "without the edits of the review" not in text and "as you corrected them" not in text
     (tmp_path / "report.html").unlink()
     edited = replace(findings, results=findings.results.assign(review_action="move"))
     text = written(replace(edited, summary={**findings.summary, "scores": named}), tmp_path)[1]
     assert "without the edits of the review" in text
+    assert "Categories and names are as you corrected them in the review." in text
 
 
 def test_held_back_labels_give_an_honest_number(findings, tmp_path):

@@ -15,7 +15,7 @@ from nngcd.report.charts import k_chart, legend, loss_chart, loss_lines
 from nngcd.report.findings import Findings
 from nngcd.report.matrix import Matrix
 from nngcd.report.trust import expected, move_list
-from nngcd.results.sentences import number_words
+from nngcd.results.sentences import number_words, sample_words
 
 MOST_PROBLEMS = 200
 """Problems listed on the page; problems.csv lists all."""
@@ -44,7 +44,8 @@ def found(findings: Findings) -> str:
     # As in summary.json: a category that holds only unsure images counts as well.
     n_new = free.loc[~free["category"].isin(findings.categories["id"][is_known]), "category"].nunique()
     n_known = int(is_known.sum())
-    lead = [f"{_images(len(free))} without a label {'was' if len(free) == 1 else 'were'} sorted."]
+    lead = [sample_words(findings.assigned)] if findings.assigned else []
+    lead.append(f"{_images(len(free))} without a label {'was' if len(free) == 1 else 'were'} sorted.")
     if n_known:
         lead.append(f"{counts['known']:,} look like {_one_of(n_known, 'known category', 'known categories')};")
     if n_new:
@@ -55,6 +56,8 @@ def found(findings: Findings) -> str:
         lead.append("no new category was found.")
     if counts["unsure"]:
         lead.append(f"{counts['unsure']:,} are unsure: they could belong to several categories.")
+    if _is_edited(findings):
+        lead.append("Categories and names are as you corrected them in the review.")
     tiles = [
         ("labelled by you", findings.is_labelled_n.sum(), ""),
         ("look known", counts["known"], "known"),
@@ -97,10 +100,14 @@ def _accuracy(findings: Findings) -> str:
         if (value := scores["accuracy"].get(name)) is not None
     ]
     protocol = escape(str(scores["protocol"]))
-    is_edited = "review_action" in findings.results and findings.results["review_action"].notna().any()
-    before = "; for the model alone, without the edits of the review" if is_edited else ""
+    before = "; for the model alone, without the edits of the review" if _is_edited(findings) else ""
     words = f"Compared with the true labels, {', '.join(shares)} are right."
     return f'<p>{words} <span class="quiet">({protocol}{before})</span></p>{_by_name(scores)}'
+
+
+def _is_edited(findings: Findings) -> bool:
+    """Return whether a person has edited the run."""
+    return "review_action" in findings.results and bool(findings.results["review_action"].notna().any())
 
 
 def _by_name(scores: dict[str, Any]) -> str:

@@ -50,6 +50,52 @@ class Client:
         return self.post("/api/edits", {"version": version, "changes": list(changes)})
 
 
+class Person:
+    """Presses keys and looks; counts the keys apart from typed names."""
+
+    def __init__(self, browser):
+        self.browser, self.n_keys = browser, 0
+
+    def press(self, *keys):
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        for key in keys:
+            ActionChains(self.browser).send_keys(key).perform()
+            self.n_keys += 1
+
+    def type(self, text):
+        self.press(*text)
+        self.n_keys -= len(text)
+
+    def shift(self, key):
+        from selenium.webdriver.common.action_chains import ActionChains
+        from selenium.webdriver.common.keys import Keys
+
+        ActionChains(self.browser).key_down(Keys.SHIFT).send_keys(key).key_up(Keys.SHIFT).perform()
+        self.n_keys += 1
+
+    def see(self, what, *arguments):
+        return self.browser.execute_script(f"return {what}", *arguments)
+
+    def wait(self, what, seconds=300):
+        end = time.monotonic() + seconds
+        while not (found := self.see(what)):
+            assert time.monotonic() < end, f"waited for {what}; the page says: {self.see('document.body.innerText')}"
+            time.sleep(0.02)
+        return found
+
+    def name(self):
+        return self.see("document.querySelector('.queue .name')?.textContent")
+
+    def wait_said(self, text):
+        self.wait(f"document.getElementById('said').textContent.includes({text!r})")
+
+
+@pytest.fixture
+def person(browser):
+    return Person(browser)
+
+
 @pytest.fixture
 def run(tmp_path):
     """The run of `finished_runs`, with a picture for every image."""

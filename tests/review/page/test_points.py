@@ -80,6 +80,29 @@ def test_the_map_is_kept_in_the_run_and_a_damaged_one_is_made_anew(run, client, 
     assert kept.read_bytes() == b"torn"  # a page that may not edit writes nothing
 
 
+def test_the_map_of_a_large_run_is_made_before_it_is_asked_for(run, client, monkeypatch):
+    monkeypatch.setattr("nngcd.review.page.app.SECONDS_BEFORE_PREPARING", 0)
+    client.ask("/")
+    assert client.page._preparing is None, "this run is small"
+    monkeypatch.setattr("nngcd.review.page.app.LARGE", 9)
+    client.ask("/")
+    client.page._preparing.join(300)
+    child = client.page.map.places._child
+    assert child is not None and child.wait(300) == 0
+    assert (run.edits.parent / "map.safetensors").is_file()
+    assert client.ask("/api/points.bin")[0].status == 200
+
+
+def test_a_page_that_ends_ends_the_making_of_its_map(client):
+    places = client.page.map.places
+    places.begin()
+    child = places._child
+    client.page.close()
+    assert child.returncode is not None
+    places.begin()
+    assert places._child is child, "a closed page begins nothing"
+
+
 def test_chosen_images_come_by_id(client):
     ids = client.page.desk.index.ids
     found = client.get(f"/api/images?id={ids[3]}&id=unknown&id={ids[0]}")

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import AsyncIterator
 from importlib.resources import files
+from threading import Timer
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ from nngcd.review.page.safety import Door, Guard
 from nngcd.review.page.unit_features import Ids
 
 ASSET_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+LARGE, SECONDS_BEFORE_PREPARING = 10_000, 2.0
+"""Images from which the map is made before it is asked for, and seconds from the opening of the page until then."""
 SECONDS_BETWEEN_LOOKS = 0.5
 """Seconds until a window learns that another one, or another program, has changed something."""
 
@@ -50,6 +53,7 @@ class ReviewPage:
         self.desk, self.pictures, self.door = desk, pictures, door
         self.map, self.lessons = MapAnswers(desk), LearnAnswers(desk)
         self.is_closing = False
+        self._preparing: Timer | None = None
 
     def app(self) -> Starlette:
         """Return the web application."""
@@ -85,9 +89,24 @@ class ReviewPage:
 
     def home(self, request: Request) -> Response:
         """Return the page; whoever opens it with the token gets the cookie."""
+        self._prepare_later()
         response = Response(_asset("index.html"), media_type="text/html")
         response.set_cookie(self.door.cookie, self.door.token, httponly=True, samesite="strict")
         return response
+
+    def _prepare_later(self) -> None:
+        """Begin with the map of a large run, once and after the first screen, before anybody asks for it."""
+        if self._preparing is None and len(self.desk.index.ids) >= LARGE:
+            self._preparing = Timer(SECONDS_BEFORE_PREPARING, self.map.places.begin)
+            self._preparing.daemon = True
+            self._preparing.start()
+
+    def close(self) -> None:
+        """End the processes that the page has started."""
+        if self._preparing is not None:
+            self._preparing.cancel()
+        self.map.places.close()
+        self.lessons.learning.stop()
 
     def asset(self, request: Request) -> Response:
         """Return a script or style sheet, by its name in the folder of assets."""

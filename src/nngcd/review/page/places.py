@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from contextlib import suppress
+from pathlib import Path
 from threading import Lock
 
 import numpy as np
@@ -14,18 +18,22 @@ from nngcd.core.checked_files import read_tensors
 from nngcd.core.errors import ResourceError, UserError
 from nngcd.core.files import write_tensors
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.run_reading import read_features, read_results
 from nngcd.core.seeds import numpy_generator
 from nngcd.results.map import FEWEST_IMAGES, beside_nearest, embed, unit, within_unit_square
+from nngcd.review.page.learning import NICENESS
 from nngcd.review.page.unit_features import UnitFeatures
 
 Places = NDArray[np.float32]
 N_LANDMARKS = 300
 MOST_CLUSTERED = 10_000
 """Images from which the landmarks are made; of more images, a seeded sample."""
-N_STEPS = 250
+N_STEPS = 750
+"""Of t-SNE, which pulls groups apart only after the first 250."""
 SPREAD = 0.3
 """Size of the cloud around a landmark, in distances between neighbouring landmarks."""
 PLACES = "places_n2"
+PROGRAM = "import sys; from nngcd.review.page.places import make; make(sys.argv[1])"
 
 
 class PlaceStore:
@@ -38,14 +46,35 @@ class PlaceStore:
     """
 
     def __init__(self, run: RunFolder, features: UnitFeatures, *, may_write: bool) -> None:
-        self._path = run.edits.parent / "map.safetensors"
+        self._run, self._path = run, run.edits.parent / "map.safetensors"
+        self._child: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
         self._features, self._may_write = features, may_write
         self._lock, self._found = Lock(), False
         self._places_n2: Places = np.zeros((0, 2), dtype=np.float32)
 
+    def begin(self) -> None:
+        """Compute the places in a process that gives way to the page; where none can start, `get` does it later."""
+        with self._lock, suppress(OSError):
+            if self._may_write and not self._is_closed and not self._found and not self._path.is_file():
+                command = [sys.executable, "-c", PROGRAM, str(self._run.path)]
+                self._child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                               stderr=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
+                if hasattr(os, "setpriority"):
+                    os.setpriority(os.PRIO_PROCESS, self._child.pid, NICENESS)
+
+    def close(self) -> None:
+        """End what `begin` has begun."""
+        self._is_closed = True
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
+
     def get(self) -> Places:
         """Return (n, 2) places, each axis from 0 to 1; the first call computes them or reads what another one kept."""
         with self._lock:
+            if self._child is not None:
+                self._child.wait()
             if not self._found:
                 self._places_n2, self._found = self._read_or_make(), True
             return self._places_n2
@@ -62,6 +91,13 @@ class PlaceStore:
             with suppress(ResourceError):  # it only saves time
                 write_tensors(self._path, {PLACES: torch.from_numpy(places_n2)}, {"made_of": made_of})
         return places_n2
+
+
+def make(path: str) -> None:
+    """Compute the places of a run and keep them in its folder, if they are not there."""
+    run = RunFolder(Path(path))
+    features = UnitFeatures(read_features(run, len(read_results(run))))
+    PlaceStore(run, features, may_write=True).get()
 
 
 def places(features: UnitFeatures) -> Places:

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 
+import pandas as pd
 import uvicorn
 
 from nngcd.core.errors import ConfigError, ResourceError
@@ -51,17 +52,19 @@ def opened(run: RunFolder, *, root: Path | None, host: str, port: int, is_read_o
     run.check_complete()
     with seat(run, is_read_only=is_read_only) as why_read_only, closing(_listen(host, port)) as listening:
         desk = Desk(run, why_read_only=why_read_only)
-        results = desk.review.results
+        # The names that the desk has: a million texts are not made thrice.
+        results = desk.review.results.assign(file_name=pd.Series(desk.file_names, dtype="object"))
         found = find_pictures(run.read_summary(), desk.settings, results, root)
-        names, ids = [str(name) for name in results["file_name"]], desk.index.ids
-        store = PictureStore(found.images, names, ids, found.why_none.replace("nngcd report", "nngcd review"))
+        store = PictureStore(
+            found.images, desk.file_names, desk.index.ids, found.why_none.replace("nngcd report", "nngcd review")
+        )
         page = ReviewPage(desk, store, Door(host, listening.getsockname()[1]))
         config = uvicorn.Config(page.app(), log_config=None, access_log=False, server_header=False, lifespan="off",
                                 timeout_graceful_shutdown=2)  # fmt: skip
         try:
             yield Server(config, page, listening)
         finally:
-            page.lessons.learning.stop()
+            page.close()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -25,8 +25,10 @@ class UnitFeatures:
 
     def __init__(self, features_nd: Tensor) -> None:
         self._features_nd = features_nd
-        blocks = torch.split(features_nd, ROWS_PER_BLOCK)
-        self._length_n = torch.cat([block_bd.float().norm(dim=1).clamp_min(SHORTEST) for block_bd in blocks])
+        self._length_n = torch.empty(len(features_nd))
+        for start in range(0, len(features_nd), ROWS_PER_BLOCK):
+            rows = slice(start, start + ROWS_PER_BLOCK)
+            self._length_n[rows] = features_nd[rows].float().norm(dim=1).clamp_min(SHORTEST)
 
     def __len__(self) -> int:
         return len(self._features_nd)
@@ -60,9 +62,9 @@ class UnitFeatures:
 
     def similarity_of_all(self, to: Floats) -> Floats:
         """Return (n,) the cosine similarity of every row to a feature of unit length."""
-        to_d = torch.from_numpy(to)
-        products = [block_bd.float() @ to_d for block_bd in torch.split(self._features_nd, ROWS_PER_BLOCK)]
-        similarity_n: Floats = (torch.cat(products) / self._length_n).numpy()
+        similarity_n = np.empty(len(self), dtype=np.float32)
+        for rows, unit_bd in self.blocks():
+            similarity_n[rows] = unit_bd @ to
         return similarity_n
 
     def sum_of(self, rows: Ids) -> Floats:

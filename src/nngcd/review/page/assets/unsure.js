@@ -35,7 +35,7 @@ export class Unsure {
   draw(image) {
     const left = image.is_unsure
       ? `${counted(run.n_unsure - this.nSkipped, "unsure image")} left`
-      : "the model was sure of this one; those most likely wrong come first";
+      : "most doubtful first";
     const facts = `${image.file_name} · ${percent(image.confidence)} sure · ${left}`;
     this.element.replaceChildren(
       h(
