@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "datasets"))
 import miniatures
 
-from nngcd.datasets.published import published_names
+from nngcd.datasets.published_splits import published_names
 
 # The published draw of half of all old images would leave small classes without any.
 FLAGS = "--smoke --method all --seeds 0 --image-size 64 --set reading.draw=stratified --quiet".split()

@@ -44,7 +44,7 @@ def shares(line):
 @pytest.mark.slow
 def test_every_line_is_true_where_new_categories_look_like_known_ones(nngcd, folder):
     run = folder / "run"
-    code, out, err = nngcd("fit", folder / "digits", "--k", 7, "--out", run, "--quiet")
+    code, out, err = nngcd("fit", folder / "digits", "--k", 7, "--image-size", 112, "--out", run, "--quiet")
     assert code == 0, err
     results = pd.read_csv(run / "results.csv")
     truth = pd.read_csv(folder / "truth.csv").set_index("file_name")["label"]

@@ -155,9 +155,9 @@ def test_evaluate_without_a_fitting_truth_says_so(blob_split, blobs, tmp_path):
 
 
 def test_impossible_numbers_of_categories_are_refused_at_once(blob_split, blobs):
-    with pytest.raises(ConfigError, match="3 categories are labelled"):
+    with pytest.raises(ConfigError, match="must be at least 3, the number of labelled categories"):
         fit(blob_split, blob_settings(k=2))
-    with pytest.raises(ConfigError, match="only 240 images"):
+    with pytest.raises(ConfigError, match="must be at most 240, the number of images"):
         fit(blob_split, blob_settings(k=241))
     with pytest.raises(DataError, match="D06"):
         fit(from_arrays(blobs[0], blobs[2]), blob_settings())

@@ -31,6 +31,7 @@ from nngcd.report import read_findings, write_report
 from nngcd.results.calibrating import PlainClusters, calibrate
 from nngcd.results.result_tables import Fitted, name_clusters, new_prefix, with_decisions
 from nngcd.runs import writing
+from nngcd.runs.at_scale import plan_words, sort_all
 from nngcd.runs.at_work import at_work, begun_words, new_run_folder, resume_command
 from nngcd.runs.estimation import moves_range, number_of_categories
 from nngcd.runs.first_look import shrinking
@@ -168,6 +169,8 @@ def carry_out(  # noqa: PLR0913 (a run of its own, one that goes on, or one of m
     """
     if begun and begun.is_complete:
         begun.remove_litter()
+        if settings.reading.sample:
+            sort_all(begun, settings, progress)
         progress.tell(f"{begun.path} is already complete.")
         return begun
     choose_device(settings.device)
@@ -181,9 +184,11 @@ def carry_out(  # noqa: PLR0913 (a run of its own, one that goes on, or one of m
             warn(str(note))
         folder = begun or new_run_folder(out, split, settings.data_path, may_rename=opened is None)
         with at_work(folder, go_on or resume_command(folder, cache)):
-            for line in begun_words(job, folder.path, out):
+            for line in [*begun_words(job, folder.path, out), *plan_words(job)]:
                 progress.tell(line)
             discover(job, truth, folder, cache=cache or default_cache(folder.path.parent), progress=progress)
+            if settings.reading.sample:
+                sort_all(folder, settings, progress)
     return folder
 
 

@@ -287,7 +287,7 @@ def test_a_sweep_of_the_number_of_categories(nngcd, out, cache, monkeypatch):
         (["study", "mu", "digits", "--method", "simgcd"], 2, "has no setting loss.nce_mean; leave out --method"),
         (["study", "mu", "digits", "--set", "loss.nce_mean=1"], 2, "is the setting this study varies"),
         (["study", "k", "digits", "--k", "12"], 2, "is the setting this study varies"),
-        (["study", "k", "digits", "--values", "10,3"], 2, "5 categories are labelled"),
+        (["study", "k", "digits", "--values", "10,3"], 2, "must be at least 5, the number of labelled categories"),
         (["bench", "digits", "--root", "somewhere"], 2, "come with nngcd; leave it out"),
         (["bench", "digits", "--method", "kmeans,nngcd", "--set", "loss.nce_mean=0"], 2, "unknown setting"),
         (["bench", "digits", "--set", "dataset=cub"], 2, "--set dataset = 'cub': is set by DATASET and --root"),
@@ -298,7 +298,11 @@ def test_a_sweep_of_the_number_of_categories(nngcd, out, cache, monkeypatch):
         (["study", "ablation", "digits", "--set", "loss=3"], 2, "loss = 3: is a group; set its settings"),
         (["study", "gamma", "digits", "--values", "[1,2]"], 2, "--values = '[1,2]': give numbers or names"),
         (["study", "pretraining", "digits", "--values", "efficientnet_lite0,nope"], 2, "unknown backbone 'nope'"),
-        (["study", "tune", "digits", "--k", "3", "--final"], 2, "5 categories are labelled"),
+        (
+            ["study", "tune", "digits", "--k", "3", "--final"],
+            2,
+            "must be at least 5, the number of labelled categories",
+        ),
         (
             ["study", "tune", "digits", "--method", "kmeans"],
             2,

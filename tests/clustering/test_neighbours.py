@@ -1,5 +1,6 @@
 import math
 
+import pytest
 import torch
 
 from nngcd.clustering import neighbours
@@ -47,3 +48,26 @@ def test_neighbours_are_looked_for_among_the_candidates_only(monkeypatch):
             for i in range(50)]  # fmt: skip
     assert nearest_neighbours(features, 4, candidate_c=torch.tensor(candidates)).tolist() == slow
     assert torch.equal(nearest_neighbours(features, 4, candidate_c=torch.arange(50)), nearest_neighbours(features, 4))
+
+
+@pytest.mark.needs("faiss")
+def test_an_index_finds_most_neighbours_of_all_images():
+    generator = torch.Generator().manual_seed(0)
+    kind_n = torch.arange(4000) % 20
+    features = torch.randn(20, 32, generator=generator)[kind_n] + torch.randn(4000, 32, generator=generator)
+    true, found = nearest_neighbours(features, 8), neighbours.indexed_neighbours(3 * features, 8)
+    assert found.shape == true.shape and found.dtype == true.dtype
+    assert not (found == torch.arange(4000)[:, None]).any()
+    shared = [len(set(a) & set(b)) for a, b in zip(found.tolist(), true.tolist(), strict=True)]
+    assert sum(shared) / true.numel() > 0.8
+    # A quarter of the images as candidates gives a quarter of the neighbours.
+    some = nearest_neighbours(features, 8, candidate_c=torch.arange(0, 4000, 4))
+    assert sum(len(set(a) & set(b)) for a, b in zip(some.tolist(), true.tolist(), strict=True)) / true.numel() < 0.4
+    assert torch.equal(neighbours.indexed_neighbours(features, 8), neighbours.indexed_neighbours(features, 8))
+
+
+@pytest.mark.needs("faiss")
+def test_an_index_of_few_images_repeats_the_nearest():
+    found = neighbours.indexed_neighbours(on_circle(0, 10, 20), 5)
+    assert found.shape == (3, 5)
+    assert found[0].tolist()[:2] == [1, 2] and set(found[0].tolist()) == {1, 2}

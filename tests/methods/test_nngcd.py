@@ -238,6 +238,7 @@ def test_of_many_images_a_sample_can_be_neighbours_and_the_seed_of_the_look_draw
 
     def found(limit, seed):
         monkeypatch.setattr(neighbours, "MAX_CANDIDATES", limit)
+        monkeypatch.setattr(neighbours, "has_index", lambda: False)
         method = nngcd.Method(nngcd.Config(**SMALL, neighbour_weight=1.0, n_neighbours=3), make_task())
         method.look(Overview(features, torch.full((40,), -1), 5, seed=seed))
         return method.neighbours.index_nm
@@ -250,6 +251,16 @@ def test_of_many_images_a_sample_can_be_neighbours_and_the_seed_of_the_look_draw
     # Where there are no more, every image can be one, whatever the seed.
     assert torch.equal(found(40, seed=1), nearest_neighbours(features, 3))
     assert torch.equal(found(40, seed=2), nearest_neighbours(features, 3))
+
+
+@pytest.mark.needs("faiss")
+def test_of_many_images_an_index_finds_neighbours_among_all(monkeypatch):
+    monkeypatch.setattr(neighbours, "MAX_CANDIDATES", 10)
+    features = torch.randn(200, 6, generator=torch_generator(3, "x"))
+    method = nngcd.Method(nngcd.Config(**SMALL, neighbour_weight=1.0, n_neighbours=3), make_task())
+    method.look(Overview(features, torch.full((200,), -1), 5, seed=1))
+    true = nearest_neighbours(features, 3)
+    assert (method.neighbours.index_nm == true).float().mean() > 0.8
 
 
 def test_the_learning_rate_of_the_prototypes_holds_their_length_through_training(batch):

@@ -56,8 +56,8 @@ def said(*texts):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--k", 2), 2, "T01: 3 categories are labelled, and K counts known and new"),
-        (("--k", 241), 2, "T02: there are only 240 images"),
+        (("--k", 2), 2, "T01: must be at least 3, the number of labelled categories"),
+        (("--k", 241), 2, "T02: must be at most 240, the number of images"),
         (("--unsure", 1.5), 2, "--unsure = 1.5: must be in [0, 1)"),
         (("--set", "hold_back=1"), 2, "hold_back = 1"),
     ],

@@ -4,10 +4,9 @@ import errno
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 
+import forked
 import numpy as np
 import pytest
 import torch
@@ -287,13 +286,7 @@ print(progress.n_done)
 
 @pytest.fixture
 def write_bank(tmp_path):
-    (tmp_path / "write.py").write_text(SCRIPT, encoding="utf-8")
-
-    def start(kill_after):
-        command = [sys.executable, str(tmp_path / "write.py"), str(tmp_path / "cache"), str(kill_after)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-    return start
+    return lambda kill_after: forked.script(SCRIPT, tmp_path / "cache", kill_after)
 
 
 @pytest.mark.slow
@@ -310,6 +303,7 @@ def test_two_runs_share_a_cache_at_once(write_bank, backbone, tmp_path):
     for run in runs:
         run.communicate()
     assert [run.returncode for run in runs] == [0, 0]
+    assert not list(tmp_path.rglob("*.tmp"))
     images = np.random.default_rng(0).integers(0, 255, size=(N_IMAGES, 40, 40, 3)).astype(np.uint8)
     bank, n_computed = make(backbone, from_arrays(images), tmp_path / "cache", n_random=2)
     assert n_computed == 0
@@ -491,36 +485,6 @@ def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(backbone, pictures,
     with pytest.warns(NngcdWarning, match="not kept for later runs"):
         bank, _ = make(backbone, pictures, tmp_path / "cache")
     assert torch.equal(everything(bank), everything(make(backbone, pictures, None)[0]))
-
-
-@pytest.mark.slow
-def test_two_processes_may_write_the_same_bank(tmp_path):
-    script = tmp_path / "write.py"
-    script.write_text(
-        """
-import sys, numpy as np, torch
-from pathlib import Path
-from nngcd.backbones import load_backbone
-from nngcd.core.progress import Progress
-from nngcd.datasets.arrays import from_arrays
-from nngcd.training import bank_plan, bank_writing
-bank_plan.SHARD_IMAGES = 4
-torch.manual_seed(0)
-backbone = load_backbone("resnet18", pretrained=False, image_size=32)
-pictures = from_arrays(np.random.default_rng(0).integers(0, 255, size=(20, 40, 40, 3)).astype(np.uint8))
-plan = bank_plan.plan_bank(backbone, pictures, n_random=2, augmentation="crop", limit_gb=1)
-made = bank_writing.view_bank(plan, cache=Path(sys.argv[1]), n_workers=0, progress=Progress())
-print(float(made.take(torch.arange(20), torch.arange(20) % 3).double().sum()))
-""",
-        encoding="utf-8",
-    )
-    command = [sys.executable, str(script), str(tmp_path / "cache")]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    sums = [process.communicate()[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    assert sums[0] == sums[1]
-    assert len(list((tmp_path / "cache").rglob("*.npy"))) == 15
-    assert not list((tmp_path / "cache").rglob("*.tmp"))
 
 
 def test_features_of_the_quick_effort_have_the_length_of_their_scale(backbone, pictures):

@@ -14,7 +14,6 @@ import typer
 
 from nngcd.cli import shared_options
 from nngcd.cli.display import progress_display, say, say_json
-from nngcd.cli.display import reading as shown
 from nngcd.cli.reading_options import as_typed, takes_reading
 from nngcd.cli.words import k_words
 from nngcd.core.errors import ConfigError
@@ -54,8 +53,9 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
     from nngcd.core.run_folder import RunFolder
     from nngcd.core.user_cache import default_cache
     from nngcd.counting.estimate_k import checked_method
-    from nngcd.datasets.opening import open_dataset
+    from nngcd.pipeline import open_data
     from nngcd.runs.estimation import estimate_of_images, estimate_of_run
+    from nngcd.runs.first_look import shrinking
     from nngcd.runs.writing import write_estimate
 
     way = checked_method(method)
@@ -73,13 +73,14 @@ def estimate_k(  # noqa: PLR0913 (one parameter per flag)
                 found = estimate_of_run(RunFolder.open(Path(data)), settings, method=way, progress=progress)
                 write_estimate(out, found)
         else:
-            split, _ = open_dataset(data, dataset=dataset, reading=settings.reading, on_progress=shown(progress))
-            place = out or Path("runs") / f"{split.name}-k"
-            check_outside(place, data)
-            with made_folder(place) as out:
-                keep = cache or default_cache(out.parent)
-                found = estimate_of_images(split, settings, method=way, cache=keep, progress=progress)
-                write_estimate(out, found)
+            with shrinking(settings) as shrinker:
+                split, _ = open_data(settings, progress, shrinker)
+                place = out or Path("runs") / f"{split.name}-k"
+                check_outside(place, data)
+                with made_folder(place) as out:
+                    keep = cache or default_cache(out.parent)
+                    found = estimate_of_images(split, settings, way, cache=keep, progress=progress, shrinker=shrinker)
+                    write_estimate(out, found)
     if json:
         say_json({"out": str(out), **asdict(found)})
         return

@@ -12,6 +12,7 @@ from nngcd.cli import shared_options
 from nngcd.cli.display import progress_display, say, say_json
 from nngcd.core.cores import n_launched
 from nngcd.core.errors import ConfigError, warn
+from nngcd.core.words import count
 
 if TYPE_CHECKING:
     from nngcd.runs.merging import Merged
@@ -60,7 +61,7 @@ def say_shared(shared: Shared, out: str, *, is_json: bool) -> None:
                   "missing": shared.n_missing, **written.counts})  # fmt: skip
         return
     there = f", {written.n_there} were there already" if written.n_there else ""
-    say(f"shard {written.shard}: {written.n_written} parts written{there}")
+    say(f"shard {written.shard}: {count(written.n_written, 'part')} written{there}")
     if n_launched() > 1 and written.shard.count == n_launched():
         return  # the first process merges
     if shared.n_missing:
@@ -81,8 +82,8 @@ def say_merged(merged: Merged, out: str, *, is_json: bool) -> None:
         say_json(facts)
         return
     say(f"{merged.n_rows:,} rows in {merged.plan.n_units:,} parts")
-    for name, count in counts.items():
-        say(f"  {count:>9,}  {name.replace('_', ' ')}", is_quiet=not count)
+    for name, number in counts.items():
+        say(f"  {number:>9,}  {name.replace('_', ' ')}", is_quiet=not number)
     if merged.problems:
         first = merged.problems[0]
         say(f"First that could not be read: '{first.file_name}': {first.reason}")

@@ -55,6 +55,10 @@ _OPTIONS: dict[str, Any] = {
     "max_pixels": Annotated[
         float | None, _flag("--max-pixels", metavar="N", help="Maximum pixels in an image. (default: 179 million)")
     ],
+    "sample": Annotated[
+        int | None,
+        _flag("--sample", metavar="N", help="Train on all labelled and, up to N in all, other images; then sort all."),
+    ],
     "grey16": Annotated[
         str | None, _flag("--grey16", metavar="per-image|fixed:A-B", help="Scale of 16-bit and float images.")
     ],

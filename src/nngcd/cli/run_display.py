@@ -61,13 +61,22 @@ def show(run: RunFolder, *, is_json: bool, is_strict: bool) -> None:
 
 
 def _show_words(run: RunFolder, summary: Summary) -> None:
+    from nngcd.core.places import Place
+    from nngcd.results.sentences import sample_words
+    from nngcd.runs.merging import read_counts
+
     say()
     for line in [*found_words(summary), *held_back_words(summary), *label_error_words(summary)]:
         say(line)
     if "scores" in summary:
         for line in score_words(summary["scores"]):
             say(line)
-    say(f"\nEvery image's category:  {run.results_csv}")
+    if assigned := read_counts(Place.of(run.assigned)):
+        say(sample_words(assigned))
+        say(f"\nThe sample's categories: {run.results_csv}")
+        say(f"Every image's category:  {run.assigned} (one table: nngcd merge {run.assigned} --out all.csv)")
+    else:
+        say(f"\nEvery image's category:  {run.results_csv}")
     path = shlex.quote(str(run.path))
     look = f"open {run.report} in a browser" if run.report.is_file() else f"nngcd report {path}"
     say(f"Look at the categories:  {look}")

@@ -62,7 +62,9 @@ Device = Annotated[str, typer.Option(help="Where to compute: auto, cpu, cuda or 
 OptionalDevice = Annotated[str | None, typer.Option(help="Where to compute: auto, cpu, cuda or mps. (default: auto)")]
 _ENGINE_HELP = "Engine for frozen networks: auto, torch or openvino. (default: auto)"
 Engine = Annotated[str | None, typer.Option(metavar="ENGINE", help=_ENGINE_HELP)]
-Workers = Annotated[int | None, typer.Option(min=0, help="Processes that read images. (default: one per core)")]
+Workers = Annotated[
+    int | None, typer.Option(min=0, help="Processes or threads that read images. (default: one per core)")
+]
 Cache = Annotated[
     Path | None,
     typer.Option(help="Folder that keeps views for later runs. (default: your user cache; see `nngcd cache list`)"),

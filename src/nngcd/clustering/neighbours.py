@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from functools import cache
+from importlib.util import find_spec
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from nngcd.core import processes
 
+N_PROBES = 16
+"""Cells of an index that are searched for each image."""
 MAX_CELLS = 16_000_000
 """Similarities held at a time."""
 
@@ -41,3 +47,40 @@ def nearest_neighbours(features_nd: Tensor, n_neighbours: int, *, candidate_c: T
         cosine_bc[is_candidate_b.nonzero().flatten(), own_b[is_candidate_b]] = -torch.inf
         found.append(candidate_c[cosine_bc.topk(m).indices])
     return processes.gather(torch.cat(found), n)
+
+
+@cache
+def has_index() -> bool:
+    """Return whether faiss is installed, which `indexed_neighbours` needs."""
+    return find_spec("faiss") is not None
+
+
+@torch.no_grad()
+def indexed_neighbours(features_nd: Tensor, n_neighbours: int) -> Tensor:
+    """Return neighbour_nm as `nearest_neighbours` does, by an index of all images that misses some of them.
+
+    Images are put into cells by k-means, and each looks into the cells nearest to it. Of several processes each looks
+    for the neighbours of its share, and all get all of them.
+
+    Args:
+        features_nd: features of all images; only their directions count.
+        n_neighbours: m.
+    """
+    import faiss
+
+    unit_nd, n = F.normalize(features_nd, dim=-1), len(features_nd)
+    rows = unit_nd.float().cpu().numpy()
+    # About as much work to find the cells as to search them.
+    n_cells = min(2 ** round(math.log2(2 * math.sqrt(n))), n)
+    index = faiss.index_factory(rows.shape[1], f"IVF{n_cells},Flat", faiss.METRIC_INNER_PRODUCT)
+    faiss.ParameterSpace().set_index_parameter(index, "nprobe", min(N_PROBES, n_cells))
+    index.train(rows)
+    index.add(rows)
+    own_b = torch.arange(n)[processes.share(n)]
+    found_bm = torch.from_numpy(index.search(rows[processes.share(n)], n_neighbours + 1)[1])
+    # Itself last, and with it what was not found, for which the nearest one stands.
+    is_other_bm = (found_bm != own_b[:, None]) & (found_bm >= 0)
+    order_bm = (~is_other_bm).to(torch.int8).argsort(dim=1, stable=True)[:, :n_neighbours]
+    kept_bm, is_kept_bm = found_bm.gather(1, order_bm), is_other_bm.gather(1, order_bm)
+    kept_bm = torch.where(is_kept_bm, kept_bm, kept_bm[:, :1].clamp(min=0))
+    return processes.gather(kept_bm.to(features_nd.device), n)

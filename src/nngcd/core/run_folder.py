@@ -31,6 +31,7 @@ metrics.jsonl      one line per training epoch
 config.yaml        every setting; `nngcd fit --config config.yaml` repeats the run
 environment.json   versions, device, command line, times
 digests.json       the sha256 of the files in this folder; `nngcd doctor {run}` verifies them
+assigned/          the category of every image, if the run was trained on a sample of them (a folder of Parquet parts)
 data/              the images that were used (manifest.parquet), the labels given and which were held back (split.csv)
 log.txt            a log of the run
 problems.csv       files that were not used, and why
@@ -135,6 +136,7 @@ class RunFolder:
     report = property(lambda self: self.path / "report.html")
     edits = property(lambda self: self.path / "review" / "edits.jsonl")
     log = property(lambda self: self.path / "log.txt")
+    assigned = property(lambda self: self.path / "assigned")
 
     @property
     def is_complete(self) -> bool:

@@ -40,10 +40,10 @@ def given_k(split: Split, k: int | str | None, k_range: tuple[int, int] | None) 
         return None
     first, last = k_range
     if last < split.n_old:
-        reason = f"T01: {split.n_old} categories are labelled, and K counts known and new; it cannot be smaller"
+        reason = f"T01: must be at least {split.n_old}, the number of labelled categories; it counts known and new ones"
         raise ConfigError("k", k, reason)
     if first > len(split):
-        raise ConfigError("k", k, f"T02: there are only {len(split)} images")
+        raise ConfigError("k", k, f"T02: must be at most {len(split)}, the number of images")
     if len(split) < FEWEST_PER_CATEGORY * first:
         text = f"T02: --k {k} for {len(split):,} images: {len(split) / first:.1f} images per category."
         warn(text)

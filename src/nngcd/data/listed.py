@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from nngcd.core.errors import warn
 from nngcd.core.progress import OnProgress
+from nngcd.core.seeds import numpy_generator
 from nngcd.data.findings import Finding, contradicted, said_in_vain
 from nngcd.data.image_files import (
     ALLOW_BAD_FLAG,
@@ -84,6 +87,8 @@ def read(
     Raises:
         DataError: an unclear label, or too many files are missing or unreadable.
     """
+    if reading.sample and checks is None:
+        listed = thinned(listed, reading.sample)
     names = settled_names(listed.labels, reading)
     warn_of_unused(listed.labels, reading)
     warn_of_alike(names)
@@ -114,6 +119,29 @@ def read(
         kept = [place for row, place in enumerate(kept) if row not in copies]
         names = [name for row, name in enumerate(names) if row not in copies]
     return _assembled(listed, reading, checks, kept=kept, names=names, problems=problems)
+
+
+def thinned(listed: Listed, n: int, *, seed: int = 0) -> Listed:
+    """Return a list of images with all labelled ones and, up to `n` in all, others chosen at random."""
+    is_free = np.array([label is None for label in listed.labels], dtype=np.bool_)
+    n_wanted = max(n - int((~is_free).sum()), 0)
+    free = np.flatnonzero(is_free)
+    if len(free) <= n_wanted:
+        return listed
+    kept = ~is_free
+    kept[numpy_generator(seed, "sample").permutation(free)[:n_wanted]] = True
+    rows = np.flatnonzero(kept).tolist()
+
+    def of_rows(column: Sequence[str | None] | None) -> list[str | None] | None:
+        return None if column is None else [column[row] for row in rows]
+
+    return replace(
+        listed,
+        file_names=[listed.file_names[row] for row in rows],
+        labels=[listed.labels[row] for row in rows],
+        splits=of_rows(listed.splits),
+        groups=of_rows(listed.groups),
+    )
 
 
 def warn_of_notes(listed: Listed) -> None:

@@ -16,6 +16,7 @@ from nngcd.data.manifest_rows import read_rows
 from nngcd.data.packs import Pack
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import Problem, Split, table_of_ids
+from nngcd.data.strata import Labels
 
 LARGEST_SHARE = 0.6
 """Of the free memory that features may take."""
@@ -50,19 +51,23 @@ def given_labels(
     names: Sequence[str], labels: Sequence[str | None] | None, reading: ReadingSettings
 ) -> list[str | None]:
     """Return the label of each row: that of a table of labels where there is one, otherwise the data's own."""
-    if reading.labels:
-        table = read_rows(Path(reading.labels), reading.column_of)
-        by_name = dict(
-            zip([row.file_name for row in table], texts_as_labels([row.label for row in table]), strict=True)
+    found = label_lookup(reading)(names, labels)
+    if reading.labels and not any(label is not None for label in found):
+        raise DataError(
+            f"D15: no row of '{reading.labels}' names an image of the data and its label (first of the data: "
+            f"'{names[0]}')."
         )
-        found = [by_name.get(name) for name in names]
-        if not any(name in by_name for name in names):
-            raise DataError(
-                f"D15: no row of '{reading.labels}' names an image of the data (first of the data: '{names[0]}', of "
-                f"the table: '{table[0].file_name}')."
-            )
-        return found
-    return texts_as_labels(labels) if labels is not None else [None] * len(names)
+    return found
+
+
+def label_lookup(reading: ReadingSettings) -> Labels:
+    """Return a function with the labels of some rows: from the table of labels where there is one, or the data."""
+    if not reading.labels:
+        return lambda names, labels: [None] * len(names) if labels is None else texts_as_labels(labels)
+    table = read_rows(Path(reading.labels), reading.column_of)
+    texts = texts_as_labels([row.label for row in table])
+    by_name = {row.file_name: text for row, text in zip(table, texts, strict=True) if text is not None}
+    return lambda names, labels: [by_name.get(name) for name in names]
 
 
 def free_gb() -> float:

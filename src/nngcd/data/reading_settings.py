@@ -48,6 +48,9 @@ class ReadingSettings(Checked):
     """Scale of 16-bit, 32-bit and float images: per-image, or fixed:A-B, where A is black and B is white."""
     n_images: WholeFromOne | None = None
     """Use only about this many images, chosen at random, for a trial; all when absent."""
+    sample: WholeFromOne | None = None
+    """Train on all labelled images and, up to this many in all, others, then sort all with the trained model. Features
+    are drawn evenly from strata of alike ones, images at random; all when absent."""
     draw: Draw = "pooled"
     """The way a benchmark's labelled half is drawn: pooled, as in the field, or stratified (half of each old class)."""
     labels_per_class: WholeFromOne | None = None

@@ -54,6 +54,16 @@ def some_of(split: Split, truth: Truth | None, n_images: int) -> tuple[Split, Tr
     return _chosen(split, truth, rows)
 
 
+def labelled_and_some(split: Split, truth: Truth | None, n: int) -> tuple[Split, Truth | None]:
+    """Return all labelled images and, up to `n` in all, a random choice of the others."""
+    others = np.flatnonzero(~split.is_labelled)
+    n_others = max(n - split.n_labelled, 0)
+    if len(others) <= n_others:
+        return split, truth
+    drawn = numpy_generator(0, "sample").permutation(others)[:n_others]
+    return _chosen(split, truth, np.sort(np.concatenate([np.flatnonzero(split.is_labelled), drawn])))
+
+
 def fewer_labels(split: Split, n_labels: int) -> Split:
     """Return the split with the labels of `n_labels` images of each class, chosen at random; the others lose theirs."""
     labels, generator = split.labels.copy(), numpy_generator(0, "fewer labels")

@@ -15,11 +15,12 @@ from nngcd.core.errors import DataError
 from nngcd.core.places import Place
 from nngcd.core.progress import OnProgress
 from nngcd.data.image_tables import Columns, contents_of, features_of, labels_of, names_of, rows_of_table
-from nngcd.data.packed_splits import refuse_if_too_large, split_of_features, split_of_pack
+from nngcd.data.packed_splits import label_lookup, refuse_if_too_large, split_of_features, split_of_pack
 from nngcd.data.packs import ColumnPack
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.sources import FEATURES_PER_READ, IMAGES_PER_READ, Rows, Source, Unit
 from nngcd.data.split import Split
+from nngcd.data.strata import draw
 
 
 class Piece(NamedTuple):
@@ -93,9 +94,11 @@ class Pieces:
         """
         if self.columns.content == "paths":
             raise DataError(
-                f"D33: '{self.data}' lists files, and a list for training is one table of this machine. Join its "
-                f"files, or compute features first: nngcd embed DATA --out features/"
+                f"D33: '{self.data}' lists image files; to train on them, give one table on this machine. Join the "
+                f"tables, or compute features first: nngcd embed DATA --out features/"
             )
+        if reading.sample and self.columns.content == "features":
+            return self._sample(reading.sample, reading, use_labels=use_labels)
         names, ids, labels = list[str](), list[str](), list[str | None]()
         contents, features = list[pa.ChunkedArray](), list[NDArray[np.float32]]()
         self._refuse_if_too_large()
@@ -116,6 +119,15 @@ class Pieces:
             return split_of_features(np.concatenate(features), names, ids, labels, name=name, reading=reading)
         pack = ColumnPack(pa.chunked_array(contents), {name: row for row, name in enumerate(names)})
         return split_of_pack(pack, names, labels, name=name, reading=reading, on_progress=on_progress)
+
+    def _sample(self, n: int, reading: ReadingSettings, *, use_labels: bool) -> Split:
+        source = self.source(reading, use_labels=use_labels)
+        drawn = draw(source, n, label_lookup(reading))
+        _refuse_twice(drawn.ids, self.data)
+        return split_of_features(
+            drawn.features_nd, drawn.names, drawn.ids, drawn.labels, name=source.name,
+            reading=replace(reading, labels=None),
+        )  # fmt: skip
 
     def _rows(self, piece: Piece, reading: ReadingSettings, *, use_labels: bool) -> Iterator[Rows]:
         start = piece.start

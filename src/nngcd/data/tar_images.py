@@ -99,12 +99,12 @@ def spans(place: Place, decoding: Decoding, leave_out: Callable[[Problem], None]
     """Yield the images of an uncompressed tar of this machine, and where they lie.
 
     Raises:
-        DataError: it lies elsewhere or is compressed, or it is no tar.
+        DataError: it is on another machine, compressed, or not a tar.
     """
     if place.local is None or place.name.endswith(("gz", "bz2", "xz", "zst")):
         raise DataError(
-            f"D33: '{place.text}' cannot be read in any order, as training does. Copy it here without compression, or "
-            f"compute features first: nngcd embed DATA --out features/"
+            f"D33: '{place.text}' allows no random access, which training needs. Copy it to this machine uncompressed, "
+            f"or compute features first: nngcd embed DATA --out features/"
         )
     for member in members(place, decoding, leave_out, wants_content=False):
         yield member, Span(place.local, *member.span)

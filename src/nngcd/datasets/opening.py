@@ -18,7 +18,7 @@ from nngcd.data.manifest_rows import SPREADSHEET_EXTENSIONS, TABLE_EXTENSIONS, i
 from nngcd.data.packed_files import ENDINGS as PACKED
 from nngcd.data.packed_files import packed_kind
 from nngcd.data.reading_settings import ReadingSettings
-from nngcd.data.sampling import fewer_labels, long_tail, some_of
+from nngcd.data.sampling import fewer_labels, labelled_and_some, long_tail, some_of
 from nngcd.data.shrinking import Shrinker
 from nngcd.data.sources import Source, source_of_files, source_of_split
 from nngcd.data.split import Split, Truth
@@ -78,6 +78,8 @@ def changed(split: Split, truth: Truth | None, reading: ReadingSettings) -> tupl
     """
     if reading.n_images:
         split, truth = some_of(split, truth, reading.n_images)
+    if reading.sample:
+        split, truth = labelled_and_some(split, truth, reading.sample)
     if reading.long_tail:
         if truth is None:
             raise ConfigError("reading.long_tail", reading.long_tail, f"the true classes of {split.name} are not known")

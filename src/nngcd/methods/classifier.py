@@ -42,7 +42,7 @@ class ClassifierConfig(Checked):
     0 is off (paper)."""
     n_neighbours: AtLeastOne = 5
     """Number of neighbours, at most half the images of a cluster of average size. With more than 50,000 images they
-    come from a random sample of that many."""
+    come from an index of all where faiss is installed, otherwise from a random sample of that many."""
     neighbour_epochs: AtLeastOne = 5
     """Epochs between two searches for neighbours."""
     split_epochs: WholeNotNegative = 0

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nngcd.clustering.neighbours import nearest_neighbours
+from nngcd.clustering.neighbours import has_index, indexed_neighbours, nearest_neighbours
 from nngcd.core.errors import DataError
 
 MAX_CANDIDATES = 50_000
-"""Of more images only a random sample of so many can be neighbours, drawn anew for every search: comparing all with all
-would take hours at a million. Half a minute a search at this number, on one core and with 256 features; beyond it time
-grows in proportion to the images."""
+"""Beyond so many images comparing all with all would take hours. Neighbours are then looked up in an index of all where
+faiss is installed (extra `index`); otherwise only a random sample of so many can be neighbours, drawn anew for every
+search, and time grows in proportion to the images. benchmarks/neighbour_index.py compares both."""
 
 
 class Neighbours(nn.Module):
@@ -30,7 +30,7 @@ class Neighbours(nn.Module):
         self.register_buffer("seen_nd", torch.zeros(0, 0), persistent=False)
 
     def see(self, features_nd: Tensor, *, find: bool, n_clusters: int, generator: torch.Generator) -> None:
-        """Remember all features; `find` the neighbours anew, among at most `MAX_CANDIDATES` images.
+        """Remember all features; `find` the neighbours anew, among at most `MAX_CANDIDATES` images without an index.
 
         Args:
             features_nd: the features of all images.
@@ -46,6 +46,9 @@ class Neighbours(nn.Module):
             # With more, a small cluster's images would learn from those of others: 15 images of three clear categories
             # all fell into one.
             n_neighbours = min(self.n_neighbours, len(features_nd) // (2 * n_clusters))
+            if len(features_nd) > MAX_CANDIDATES and has_index():
+                self.index_nm = indexed_neighbours(self.seen_nd, n_neighbours)
+                return
             candidate_c = _candidates(len(features_nd), generator)
             self.index_nm = nearest_neighbours(self.seen_nd, n_neighbours, candidate_c=candidate_c)
 

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from nngcd.core.environment import environment
 from nngcd.core.errors import DataError
+from nngcd.core.places import Place
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config, read_environment, read_features, read_problems
 from nngcd.counting.estimate_k import KEstimate
 from nngcd.data.split import Split
 from nngcd.results.images import Pictures, find_pictures
 from nngcd.review.reviewed import reviewed_results
+from nngcd.runs.merging import read_counts
 from nngcd.runs.writing import read_estimate
 
 NOT_SORTED = ("unreadable", "excluded")
@@ -42,6 +44,7 @@ class Findings:
         problems: files that were not used, and why.
         settings: the settings of the run, nested as in config.yaml.
         environment: versions, machine, command line and times.
+        assigned: how many images have which status, of all that the images of the run are a sample of.
     """
 
     title: str
@@ -55,6 +58,7 @@ class Findings:
     problems: pd.DataFrame = field(default_factory=pd.DataFrame)
     settings: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
+    assigned: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
         if len(self.results) != len(self.features_nd):
@@ -143,6 +147,7 @@ def read_findings(run: RunFolder, *, root: Path | None = None) -> Findings:
         problems=read_problems(run),
         settings=settings,
         environment=read_environment(run),
+        assigned=read_counts(Place.of(run.assigned)),
     )
 
 

@@ -15,7 +15,7 @@ from nngcd.report.charts import k_chart, legend, loss_chart, loss_lines
 from nngcd.report.findings import Findings
 from nngcd.report.matrix import Matrix
 from nngcd.report.trust import expected, move_list
-from nngcd.results.sentences import number_words
+from nngcd.results.sentences import number_words, sample_words
 
 MOST_PROBLEMS = 200
 """Problems listed on the page; problems.csv lists all."""
@@ -44,7 +44,8 @@ def found(findings: Findings) -> str:
     # As in summary.json: a category that holds only unsure images counts as well.
     n_new = free.loc[~free["category"].isin(findings.categories["id"][is_known]), "category"].nunique()
     n_known = int(is_known.sum())
-    lead = [f"{_images(len(free))} without a label {'was' if len(free) == 1 else 'were'} sorted."]
+    lead = [sample_words(findings.assigned)] if findings.assigned else []
+    lead.append(f"{_images(len(free))} without a label {'was' if len(free) == 1 else 'were'} sorted.")
     if n_known:
         lead.append(f"{counts['known']:,} look like {_one_of(n_known, 'known category', 'known categories')};")
     if n_new:

@@ -143,6 +143,13 @@ def merge_words(summary: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def sample_words(assigned: Mapping[str, int]) -> str:
+    """Return a sentence on all images of which a run saw a sample."""
+    counts = {status: assigned.get(status, 0) for status in ("known", "new", "unsure", "unreadable")}
+    parts = ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)
+    return f"The run was trained on a sample; all {sum(counts.values()):,} images are sorted in assigned/ ({parts})."
+
+
 def _when(epochs: Sequence[int]) -> str:
     """Return after which epochs something was moved; methods without training move it after epoch 0."""
     if epochs == [0]:

@@ -15,6 +15,7 @@ from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_features, read_manifest
 from nngcd.counting.choosing import estimated_k
 from nngcd.counting.estimate_k import CountingMethod, KEstimate
+from nngcd.data.shrinking import Shrinker
 from nngcd.data.split import Split
 from nngcd.runs import writing
 from nngcd.runs.preparing import Job, prepare
@@ -56,11 +57,17 @@ def moves_range(estimate: KEstimate | None) -> tuple[int, int] | None:
 
 
 def estimate_of_images(
-    split: Split, settings: Settings, *, method: CountingMethod, cache: Path | None, progress: Progress
+    split: Split,
+    settings: Settings,
+    method: CountingMethod,
+    *,
+    cache: Path | None,
+    progress: Progress,
+    shrinker: Shrinker | None = None,
 ) -> KEstimate:
     """Return the number of categories of a split, judged by the untrained backbone's features."""
     # With the views that `fit` sees: whichever of the two comes first computes them for both.
-    job = prepare(split, dataclasses.replace(settings, hold_back=0.0), only_centre=True)
+    job = prepare(split, dataclasses.replace(settings, hold_back=0.0), only_centre=True, shrinker=shrinker)
     features_nd = Views.of(job, cache=cache, progress=progress).centre_features(progress)
     return estimated_k(
         features_nd, split.labels, k_range=settings.k_range, seed=settings.seed, method=method, progress=progress

@@ -47,7 +47,7 @@ def merge(out: Place, *, progress: Progress | None = None) -> Merged:
     progress = progress or Progress()
     plan = Plan.read(out)
     if plan is None:
-        raise DataError(f"R06: '{out.text}' has no {PLAN}: it is no folder written by nngcd embed or predict.")
+        raise DataError(f"R06: '{out.text}' has no {PLAN}, so it was not written by nngcd embed or predict.")
     is_npy = plan.facts.get("format") == "npy"
     _check_all_there(out, plan, is_npy=is_npy)
     merged = Merged(plan, 0, Counter(), [], [])
@@ -71,6 +71,21 @@ def merge(out: Place, *, progress: Progress | None = None) -> Merged:
     with out.below(MANIFEST).write() as temporary:
         temporary.write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return merged
+
+
+def read_counts(out: Place) -> Counter[str] | None:
+    """Return what is counted of all rows of a merged folder; None where it is not merged.
+
+    Raises:
+        DataError: the manifest is damaged.
+    """
+    place = out.below(MANIFEST)
+    if not place.is_file():
+        return None
+    try:
+        return Counter({str(name): int(count) for name, count in json.loads(place.read())["counts"].items()})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _damaged(place, error) from error
 
 
 def missing_parts(out: Place, plan: Plan) -> list[int]:
@@ -147,7 +162,7 @@ def _facts_of(place: Place, plan: Plan) -> tuple[dict[str, Any], int]:
     except (OSError, pa.ArrowException, ValueError, TypeError, KeyError) as error:
         raise _damaged(place, error) from error
     if digest != plan.digest:
-        raise DataError(f"R06: {place.text} was made by other work than the rest. Delete it and run the command again.")
+        raise DataError(f"R06: {place.text} belongs to another job than the rest. Delete it and run the command again.")
     return facts, metadata.num_rows
 
 
