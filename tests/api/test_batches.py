@@ -37,7 +37,6 @@ def folders(tmp_path_factory):
         "image_size": 32,
         "workers": 0,
         "hold_back": 0.0,
-        "loss": {"split_at_end": False},
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

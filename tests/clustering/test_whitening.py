@@ -81,6 +81,19 @@ def test_main_directions_are_few_centred_and_keep_distances():
     torch.testing.assert_close(torch.cdist(main, main), torch.cdist(unit, unit), atol=1e-6, rtol=1e-6)
 
 
+def test_where_torch_gives_up_on_a_matrix_of_low_rank_numpy_finds_the_directions(monkeypatch):
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(20, 300)))
+    expected = main_directions(x)
+
+    def give_up(matrix):
+        raise torch.linalg.LinAlgError("failed to converge")
+
+    monkeypatch.setattr(torch.linalg, "eigh", give_up)
+    found = main_directions(x)
+    # A direction may point either way; what counts are the distances.
+    torch.testing.assert_close(torch.cdist(found, found), torch.cdist(expected, expected))
+
+
 def test_equal_images_of_a_class_give_finite_rows():
     x = np.repeat(np.eye(4), 3, axis=0)
     labels = np.repeat(np.arange(4), 3)

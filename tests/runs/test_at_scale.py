@@ -72,7 +72,7 @@ def test_a_stopped_run_goes_on_sorting(nngcd, features, tmp_path, monkeypatch):
 def test_a_sample_of_images_is_random_and_keeps_labels(nngcd, tmp_path):
     packed.write_tars(tmp_path / "data", packed.pictures(60), 3)
     run = tmp_path / "run"
-    flags = ["--k", 3, "--method", "kmeans", "--image-size", 32, "--workers", 0, "--set", "loss.split_at_end=false"]
+    flags = ["--k", 3, "--method", "kmeans", "--image-size", 32, "--workers", 0]
     code, out, err = nngcd("fit", tmp_path / "data", *flags, "--sample", 40, "--out", run, "--cache", tmp_path / "c")
     assert code == 0, err
     assert "plan: train on a sample of 40 rows (20 labelled), then sort all in 3 parts" in " ".join(out.split())

@@ -117,8 +117,17 @@ def _main_map(rows: Points | UnitRows, n_directions: int) -> Tensor:
     product_dd = torch.zeros(n_features, n_features, dtype=WIDE, device=device)
     for _, x_bd in rows.blocks():
         product_dd += x_bd.T @ x_bd
-    direction_de: Tensor = torch.linalg.eigh(rows.shards.all_reduce(product_dd)).eigenvectors[:, -n_directions:]
-    return direction_de
+    return _eigenvectors(rows.shards.all_reduce(product_dd))[:, -n_directions:]
+
+
+def _eigenvectors(symmetric_dd: Tensor) -> Tensor:
+    """Return the eigenvectors as columns, that of the least eigenvalue first."""
+    try:
+        direction_dd: Tensor = torch.linalg.eigh(symmetric_dd).eigenvectors
+    except RuntimeError:  # torch.linalg.LinAlgError, which torch does not export to type checkers
+        # With several threads torch's solver can give up on a matrix of low rank, as few images give it.
+        direction_dd = torch.from_numpy(np.linalg.eigh(symmetric_dd.cpu().numpy())[1]).to(symmetric_dd)
+    return direction_dd
 
 
 class Rest(NamedTuple):
