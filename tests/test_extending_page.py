@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,13 @@ def printed_method(tmp_path, monkeypatch):
     component_names.cache_clear()
     yield
     component_names.cache_clear()
+
+
+def test_the_printed_method_passes_the_linter():
+    code = re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL).group(1)
+    command = [sys.executable, "-m", "ruff", "check", "--stdin-filename", "src/nngcd/methods/centroid.py", "-"]
+    done = subprocess.run(command, input=code, capture_output=True, text=True, check=False, cwd=PAGE.parents[2])
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.usefixtures("printed_method")

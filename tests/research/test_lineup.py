@@ -33,6 +33,8 @@ def test_the_heads_in_the_ball_are_the_published_ones_in_official_only():
 def test_only_what_exists_can_be_added():
     with pytest.raises(ConfigError, match=r"--method = 'simgcd\+magic': 'magic' cannot be added. .*hypcd, eagc"):
         lineup(["simgcd+magic"], "default")
+    with pytest.raises(ConfigError, match=r"--method = 'hypcd': is not a method; .* simgcd\+hypcd"):
+        lineup(["hypcd"], "default")
 
 
 def test_every_method_has_a_row_and_a_missing_package_is_named(monkeypatch):

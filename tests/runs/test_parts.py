@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -68,10 +69,16 @@ def test_shards_merge_into_what_one_process_writes(nngcd, small_units, run, tmp_
     assert (code, "shard 1/2: 2 parts written" in out, "3 of 5 parts are still missing" in out) == (0, True, True), out
     assert f"nngcd merge {folder}" in out.replace("\n", "")
     code, _, err = nngcd("merge", folder, "-q")
-    assert (code, "R06: 3 of the 5 parts" in err, "are missing" in err) == (3, True, True), err
+    assert (code, "has 2 of 5 parts; missing: part-0" in err, "without --shard" in err) == (3, True, True), err
+    # The way out is true.
+    partly = shutil.copytree(folder, tmp_path / "partly")
+    code, out, err = nngcd("predict", run, data, "--out", partly, "-q")
+    assert (code, "240 rows in 5 parts" in out) == (0, True), err
 
     code, out, _ = nngcd("predict", run, data, "--out", folder, "--shard", "0/2", "--json")
     assert (code, json.loads(out)["written"], json.loads(out)["missing"]) == (0, 3, 0)
+    code, out, _ = nngcd("predict", run, data, "--out", folder, "--shard", "0/2", "-q")
+    assert (code, "All 5 parts are there. Next:  nngcd merge" in out) == (0, True), out
     code, out, _ = nngcd("merge", folder, "--out", tmp_path / "merged.csv", "--json")
     assert code == 0
     assert {name: json.loads(out)[name] for name in ("parts", "rows")} == {"parts": 5, "rows": 240}

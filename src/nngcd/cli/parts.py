@@ -66,7 +66,8 @@ def say_shared(shared: Shared, out: str, *, is_json: bool) -> None:
         return  # the first process merges
     if shared.n_missing:
         say(f"{shared.n_missing} of {written.n_units} parts are still missing; other shards write them")
-    say(f"When all are there:  nngcd merge {shlex.quote(out)}")
+    when = "When all are there:" if shared.n_missing else f"All {written.n_units} parts are there. Next:"
+    say(f"{when}  nngcd merge {shlex.quote(out)}")
 
 
 def say_merged(merged: Merged, out: str, *, is_json: bool) -> None:

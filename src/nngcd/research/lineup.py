@@ -48,6 +48,8 @@ def method_of(name: str) -> str:
 def _variant(name: str, preset: str) -> Variant:
     method, *added = name.split("+")
     values: dict[str, Any] = {"method": method}
+    if method in ADDED:
+        raise ConfigError("--method", name, f"is not a method; add it to one, for example simgcd+{method}")
     for one in added:
         if one not in ADDED:
             raise ConfigError("--method", name, f"'{one}' cannot be added. Choose from: {', '.join(ADDED)}")

@@ -141,10 +141,11 @@ def tables_of(out: Place, files: list[str]) -> Iterator[pa.Table]:
 def _check_all_there(out: Place, plan: Plan, *, is_npy: bool) -> None:
     missing = missing_parts(out, plan)
     if missing:
-        named = ", ".join(str(place) for place in missing[:MOST_NAMED]) + (", ..." if len(missing) > MOST_NAMED else "")
+        files = [part_file(place, is_npy=is_npy) for place in missing[:MOST_NAMED]]
+        named = ", ".join(files) + (", ..." if len(missing) > MOST_NAMED else "")
         raise DataError(
-            f"R06: {len(missing):,} of the {plan.n_units:,} parts of '{out.text}' are missing ({named}). "
-            f"Run the same `nngcd {plan.command}` again, with any --shard: it writes what is missing."
+            f"R06: '{out.text}' has {plan.n_units - len(missing):,} of {plan.n_units:,} parts; missing: {named}. "
+            f"Run the same `nngcd {plan.command}` again without --shard: it writes them all."
         )
     if is_npy:
         there = set(out.names("part-*"))
