@@ -56,7 +56,9 @@ def test_own_images_get_a_choice_and_a_sentence(trees):
 
 
 @pytest.mark.usefixtures("cached")
-def test_what_names_a_network_or_a_benchmark_is_left_alone(trees, tmp_path):
+def test_what_names_a_network_or_a_benchmark_is_left_alone(nngcd, trees, tmp_path):
+    embedded = tmp_path / "features"
+    assert nngcd("embed", trees, "--out", embedded, "--backbone", OWN_BACKBONE, "-q")[0] == 0
     for asked in (
         {"data": "digits"},
         {"data": trees, "backbone": "dino"},
@@ -64,6 +66,7 @@ def test_what_names_a_network_or_a_benchmark_is_left_alone(trees, tmp_path):
         {"data": trees, "init_from": "runs/before"},
         {"data": trees, "dataset": "cub"},
         {"data": tmp_path / "features.npz"},
+        {"data": embedded},
         {},
     ):
         assert chosen(**asked) == ({name: str(value) for name, value in asked.items()}, [])

@@ -8,7 +8,10 @@ from pathlib import Path
 from nngcd.backbones import OWN_BACKBONE
 from nngcd.core import config, processes
 from nngcd.core.device import choose_device
+from nngcd.core.errors import DataError
+from nngcd.core.places import Place
 from nngcd.datasets.published_splits import published_names
+from nngcd.runs.parts import Plan
 from nngcd.settings import resolve
 
 AUTO = "auto"
@@ -46,6 +49,15 @@ def _is_open(values: config.Values) -> bool:
         return False
     if any(values.get(name) for name in NEEDS_NO_CHOICE) or not (data and Path(data).exists()):
         return False
-    if data in published_names() or Path(data).suffix in (".npz", ".npy"):
+    if data in published_names() or Path(data).suffix in (".npz", ".npy") or _is_embedded(Path(data)):
         return False
     return resolve({name: values[name] for name in ("method", "preset") if name in values}).backbone == OWN_BACKBONE
+
+
+def _is_embedded(folder: Path) -> bool:
+    """Whether `nngcd embed` wrote a folder; a damaged plan is left to whoever reads the data."""
+    try:
+        plan = Plan.read(Place.of(str(folder)))
+    except DataError:
+        return False
+    return plan is not None and plan.command == "embed"
