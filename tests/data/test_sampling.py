@@ -5,7 +5,7 @@ import pytest
 
 from nngcd.core.errors import ConfigError
 from nngcd.data.reading_settings import ReadingSettings
-from nngcd.data.sampling import fewer_labels, long_tail, some_of
+from nngcd.data.sampling import fewer_labels, labelled_and_some, long_tail, some_of
 from nngcd.datasets.opening import open_dataset
 
 
@@ -40,6 +40,13 @@ def test_features_can_be_sampled_too():
     some, no_truth = some_of(dataclasses.replace(split, images=None, features_nvd=features), None, 30)
     assert some.features_nvd.shape == (30, 1, 4)
     assert no_truth is None
+
+
+def test_a_sample_of_labelled_images_only_is_refused():
+    split, truth = open_dataset("digits")
+    with pytest.raises(ConfigError, match=f"must be more than the {split.n_labelled:,} labelled images"):
+        labelled_and_some(split, truth, split.n_labelled)
+    assert len(labelled_and_some(split, truth, split.n_labelled + 1)[0]) == split.n_labelled + 1
 
 
 def test_it_is_a_setting_of_reading():

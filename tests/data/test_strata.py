@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nngcd.core.errors import ConfigError
 from nngcd.data import sources, strata
 from nngcd.data.sources import source_of_split
 from nngcd.data.split import UNLABELLED
@@ -59,7 +60,8 @@ def test_a_sample_keeps_every_label_and_finds_rare_kinds(uneven, monkeypatch):
     assert again.names == drawn.names
 
 
-def test_more_labels_than_rows_wanted_are_all_kept(uneven):
+def test_a_sample_of_labelled_rows_only_is_refused(uneven):
     features, _, labels = uneven
-    drawn = strata.draw(source_of_split(from_arrays(features, labels)), 10, lambda names, given: list(given))
-    assert len(drawn.names) == int((labels >= 0).sum()) > 10
+    n_labelled = int((labels >= 0).sum())
+    with pytest.raises(ConfigError, match=f"--sample = {n_labelled}: must be more than the {n_labelled} labelled"):
+        strata.draw(source_of_split(from_arrays(features, labels)), n_labelled, lambda names, given: list(given))

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from nngcd.core.errors import ConfigError
 from nngcd.core.seeds import numpy_generator
+from nngcd.core.words import count
 from nngcd.data.split import UNLABELLED, Images, Split, Truth
 
 _Truth = TypeVar("_Truth", Truth, Truth | None)
@@ -55,13 +57,29 @@ def some_of(split: Split, truth: Truth | None, n_images: int) -> tuple[Split, Tr
 
 
 def labelled_and_some(split: Split, truth: Truth | None, n: int) -> tuple[Split, Truth | None]:
-    """Return all labelled images and, up to `n` in all, a random choice of the others."""
+    """Return all labelled images and, up to `n` in all, a random choice of the others.
+
+    Raises:
+        ConfigError: no others would be chosen.
+    """
     others = np.flatnonzero(~split.is_labelled)
-    n_others = max(n - split.n_labelled, 0)
+    n_others = n_unlabelled(n, split.n_labelled, len(split))
     if len(others) <= n_others:
         return split, truth
     drawn = numpy_generator(0, "sample").permutation(others)[:n_others]
     return _chosen(split, truth, np.sort(np.concatenate([np.flatnonzero(split.is_labelled), drawn])))
+
+
+def n_unlabelled(n: int, n_labelled: int, n_images: int) -> int:
+    """Return how many unlabelled images a sample of `n` has room for.
+
+    Raises:
+        ConfigError: there are some, and none would be in the sample.
+    """
+    if n <= n_labelled < n_images:
+        reason = f"must be more than the {count(n_labelled, 'labelled image')}, which are all in the sample"
+        raise ConfigError("--sample", n, reason)
+    return max(n - n_labelled, 0)
 
 
 def fewer_labels(split: Split, n_labels: int) -> Split:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
 
 from nngcd.core.seeds import numpy_generator
+from nngcd.data.sampling import n_unlabelled
 from nngcd.data.sources import Rows, Source
 
 MOST_STRATA, ROWS_PER_STRATUM = 1000, 20
@@ -42,6 +43,9 @@ def draw(source: Source, n: int, labels_of: Labels, *, seed: int = 0) -> DrawnRo
         n: rows wanted; labelled rows are all drawn, even if they are more.
         labels_of: says which rows are labelled.
         seed: of the draw.
+
+    Raises:
+        ConfigError: only labelled rows would be drawn.
     """
     n_rows = sum(len(rows.file_names) for rows in _rows(source)) if source.n_rows is None else source.n_rows
     key_n = numpy_generator(seed, "sample").random(n_rows, dtype=np.float32)
@@ -49,7 +53,7 @@ def draw(source: Source, n: int, labels_of: Labels, *, seed: int = 0) -> DrawnRo
     stratum_n = np.concatenate([_nearest(rows, strata, labels_of) for rows in _rows(source)])
     n_labelled = int((stratum_n < 0).sum())
     is_drawn = stratum_n < 0
-    is_drawn[evenly(stratum_n, key_n, max(n - n_labelled, 0))] = True
+    is_drawn[evenly(stratum_n, key_n, n_unlabelled(n, n_labelled, n_rows))] = True
     return _collect(source, is_drawn, labels_of)
 
 
