@@ -26,6 +26,7 @@ import torch.nn.functional as F
 from frozen_features import data_parser
 from nngcd.clustering import hidden_parts, split_and_merge
 from nngcd.clustering.whitening import main_directions
+from nngcd.core.config import merge, parse_assignments
 from nngcd.core.progress import Progress
 from nngcd.data.hiding import hide_classes
 from nngcd.data.sampling import fewer_labels
@@ -127,7 +128,7 @@ def settings_of(arguments: argparse.Namespace, way: str, *, seed: int, is_hidden
         asked["training"] = HIDDEN_TRAINING
         if "split_epochs" in usual:
             loss["split_epochs"] = 2 * (usual | loss)["split_epochs"]
-    return asked | {"loss": loss}
+    return merge(asked | {"loss": loss}, parse_assignments(arguments.set))
 
 
 def measure(split: Split, truth: Truth, settings: dict[str, Any], way: Way, cache: Path | None) -> list[float]:
@@ -167,6 +168,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=[], help="runs on the real task")
     parser.add_argument("--folds", type=int, nargs="*", default=[], help="tasks of hidden classes")
     parser.add_argument("--labels", type=int, help="labelled images a class, all by default")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="another setting, as of fit")
     parser.add_argument("--ways", nargs="*", default=list(WAYS), choices=list(WAYS))
     arguments = parser.parse_args()
     split, truth = opened(arguments)
