@@ -85,6 +85,8 @@ def test_corrections_are_shown_first_and_done_when_asked(run, tmp_path, nngcd):
     code, said, _ = nngcd("review", run.path, "--apply", table)
     assert code == 0 and "name 'new-001' 'Tawny'" in said and "Nothing was changed" in said
     assert not run.edits.exists()
+    code, _, err = nngcd("review", run.path, "--apply", table, "--yes", "--read-only")
+    assert code == 2 and "cannot be combined" in err and not run.edits.exists()
     assert nngcd("review", run.path, "--apply", table, "--yes")[0] == 0
     assert Review(run).state.categories["new-001"].name == "Tawny"
     assert "Nothing would change" in nngcd("review", run.path, "--apply", table)[1]

@@ -32,7 +32,7 @@ def test_undo_and_redo_walk_back_and_forth(run):
     merged = review.state
     assert (review.undo().op, review.state) == ("merge", named)
     assert (review.undo().op, review.state) == ("rename", first)
-    with pytest.raises(UserError, match="nothing to undo"):
+    with pytest.raises(UserError, match=r"^There is nothing to undo\.$"):
         review.undo()
     review.redo()
     assert review.state == named

@@ -290,6 +290,10 @@ def test_t09_what_is_said_to_be_kept_is_kept(nngcd, arrays, broken_run, tmp_path
     monkeypatch.setattr("nngcd.runs.views._kept", stopped)
     code, _, err = nngcd("fit", arrays, "--k", 6, "--out", tmp_path / "new", *SMALL)
     assert (code, "no epoch is complete yet, so training starts again. To continue:" in said(err)) == (130, True)
+    with monkeypatch.context() as earlier:
+        earlier.setattr("nngcd.runs.writing.write_inputs", stopped)
+        code, _, err = nngcd("fit", arrays, "--k", 6, "--out", tmp_path / "early", *SMALL)
+    assert (code, "Stopped; nothing was kept yet. Repeat the command." in said(err)) == (130, True)
     code, _, err = nngcd("fit", "--resume", broken_run[0])
     assert (code, "everything up to the last complete epoch is kept. To continue:" in said(err)) == (130, True)
 

@@ -11,6 +11,7 @@ import typer
 from nngcd.cli import parts, shared_options
 from nngcd.cli.display import progress_display, reading, say, say_json
 from nngcd.core.errors import ConfigError, warn
+from nngcd.core.words import count
 
 if TYPE_CHECKING:
     from nngcd.core.progress import Progress
@@ -123,7 +124,7 @@ def _say_table(counts: Counter[str], out: str, *, is_calibrated: bool, is_json: 
 
 def _words(counts: Counter[str], n_unlike: int, *, is_calibrated: bool) -> list[str]:
     """Return what was found, in plain words."""
-    lines = [f"{counts.total()} images"]
+    lines = [count(counts.total(), "image")]
     lines += [f"  {counts[status]:>6}  {words}" for status, words in MEANING.items() if counts[status]]
     if n_unlike:
         lines.append(f"  {n_unlike:>6}  of them are unlike any training image: their category is a guess (S03)")

@@ -14,7 +14,7 @@ import typer
 
 from nngcd.cli import shared_options
 from nngcd.cli.display import say
-from nngcd.core.errors import ConfigError, ResourceError
+from nngcd.core.errors import ConfigError, ResourceError, UserError
 
 if TYPE_CHECKING:
     from nngcd.review.session import Review
@@ -50,7 +50,7 @@ def review(  # noqa: PLR0913 (one parameter per flag)
     Example:  nngcd review runs/first
     """
     if apply is not None or from_folders is not None:
-        _apply(run, apply, from_folders, is_sure=yes)
+        _apply(run, apply, from_folders, is_sure=yes, is_read_only=read_only)
         return
     if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
         raise ResourceError(f"the review page needs {' and '.join(missing)}. Run: pip install 'nngcd[review]'")
@@ -67,7 +67,9 @@ def review(  # noqa: PLR0913 (one parameter per flag)
         if host not in HERE:
             say("Anyone on your network who has this link can see your images and edit this run.")
         say(f"Review {run}:  {page.door.link}")
-        say("Every step is saved at once. Press Ctrl-C to stop.")
+        say(
+            "Press Ctrl-C to stop." if page.desk.why_read_only else "Every step is saved at once. Press Ctrl-C to stop."
+        )
         if browser:
             webbrowser.open(page.door.link)
         with suppress(KeyboardInterrupt):
@@ -76,12 +78,14 @@ def review(  # noqa: PLR0913 (one parameter per flag)
         say(f"\nStopped. All edits are in {edits}." if page.desk.version else "\nStopped. There are no edits.")
 
 
-def _apply(run: Path, table: Path | None, folders: Path | None, *, is_sure: bool) -> None:
+def _apply(run: Path, table: Path | None, folders: Path | None, *, is_sure: bool, is_read_only: bool) -> None:
     """Show the corrections of a table or of folders, and apply them if the user wants that."""
     from nngcd.core.run_folder import RunFolder
     from nngcd.core.words import count
     from nngcd.review.session import Review
 
+    if is_read_only:
+        raise UserError("--read-only cannot be combined with --apply or --from-folders; leave it out.")
     review = Review(RunFolder.open(run))
     change, notes = _corrections(review, table, folders)
     words = change(True)

@@ -142,7 +142,7 @@ def _estimate(task: CountingTask, method: CountingMethod, n_paired: int) -> KEst
         return by_silhouette(task, "this method does not use labels")
     if n_paired < LEAST_CLASSES_OF_AUTO and method == "auto":
         have = {0: "no class has", 1: "only 1 class has"}.get(n_paired, f"only {n_paired} classes have")
-        why = "nothing is labelled" if task.n_old == 0 else f"{have} two labelled images"
+        why = "nothing is labelled" if task.n_old == 0 else f"{have} two or more labelled images"
         return by_silhouette(task, why)
     ways = {"accuracy": by_accuracy, "hold-out": by_hold_out, "communities": by_communities}
     why = "the images form no communities" if method == "communities" else "the labels are not conclusive"

@@ -203,7 +203,7 @@ class Review:
 
     def _take_back(self, op: Op, numbers: list[int]) -> Edit:
         if not numbers:
-            raise UserError(f"{op}: there is nothing to {op}.")
+            raise UserError(f"There is nothing to {op}.")
         edit = self.log.edits[numbers[-1]]
         self._do(op, inverse(edit, numbers[-1]))
         return edit

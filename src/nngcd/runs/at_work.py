@@ -33,7 +33,7 @@ def begun_words(job: Job, folder: Path, asked: Path | None) -> list[str]:
     lines = [
         f"run folder: {folder}" + (f" ({asked} already exists)" if is_other else ""),
         f"method {settings.method}, effort {settings.effort}, seed {settings.seed}",
-        f"{len(split)} images: {split.n_labelled} labelled in {count(split.n_old, 'category', 'categories')}, "
+        f"{count(len(split), 'image')}: {split.n_labelled} labelled in {count(split.n_old, 'category', 'categories')}, "
         f"{split.n_unlabelled} unlabelled, {split.n_not_used} not used",
     ]
     if n_held_back := int(job.is_held_back.sum()):
@@ -60,6 +60,8 @@ def at_work(run: RunFolder, go_on: str) -> Iterator[None]:
                 held.enter_context(run.logged())
             yield
     except KeyboardInterrupt as stop:
+        if not run.config.is_file():  # without its settings, a run cannot be continued
+            raise Interrupted("Stopped; nothing was kept yet. Repeat the command.") from None
         raise Interrupted(f"Stopped; {str(stop) or _kept(run)}. To continue:  {go_on}") from None
     except RuntimeError as error:
         if not processes.is_broken_connection(error):
