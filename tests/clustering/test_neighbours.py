@@ -1,10 +1,13 @@
 import math
+import sys
 
+import numpy as np
 import pytest
 import torch
 
-from nngcd.clustering import neighbours
+from nngcd.clustering import communities, faiss_search, neighbours
 from nngcd.clustering.neighbours import nearest_neighbours
+from nngcd.core.errors import ResourceError
 
 
 def on_circle(*degrees):
@@ -71,3 +74,19 @@ def test_an_index_of_few_images_repeats_the_nearest():
     found = neighbours.indexed_neighbours(on_circle(0, 10, 20), 5)
     assert found.shape == (3, 5)
     assert found[0].tolist()[:2] == [1, 2] and set(found[0].tolist()) == {1, 2}
+
+
+@pytest.mark.needs("faiss")
+@pytest.mark.needs("infomap")
+def test_after_an_index_was_searched_infomap_works():
+    generator = torch.Generator().manual_seed(0)
+    neighbours.indexed_neighbours(torch.randn(60, 8, generator=generator), 3)
+    assert "faiss" not in sys.modules
+    links = communities.Links(np.array([0, 1, 2, 3]), np.array([1, 0, 3, 2]), np.ones(4))
+    assert communities.link_communities(links, 4, min_size=2).tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.needs("faiss")
+def test_a_search_that_fails_is_an_error_with_its_reason():
+    with pytest.raises(ResourceError, match=r"search for neighbours by faiss failed \(.+\)\. Free memory"):
+        faiss_search.search(np.zeros((3, 4), dtype=np.float32), slice(0, 3), 0)

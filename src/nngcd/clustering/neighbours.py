@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cache
 from importlib.util import find_spec
 
@@ -10,10 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from nngcd.clustering import faiss_search
 from nngcd.core import processes
 
-N_PROBES = 16
-"""Cells of an index that are searched for each image."""
 MAX_CELLS = 16_000_000
 """Similarities held at a time."""
 
@@ -66,18 +64,10 @@ def indexed_neighbours(features_nd: Tensor, n_neighbours: int) -> Tensor:
         features_nd: features of all images; only their directions count.
         n_neighbours: m.
     """
-    import faiss
-
     unit_nd, n = F.normalize(features_nd, dim=-1), len(features_nd)
-    rows = unit_nd.float().cpu().numpy()
-    # About as much work to find the cells as to search them.
-    n_cells = min(2 ** round(math.log2(2 * math.sqrt(n))), n)
-    index = faiss.index_factory(rows.shape[1], f"IVF{n_cells},Flat", faiss.METRIC_INNER_PRODUCT)
-    faiss.ParameterSpace().set_index_parameter(index, "nprobe", min(N_PROBES, n_cells))
-    index.train(rows)
-    index.add(rows)
-    own_b = torch.arange(n)[processes.share(n)]
-    found_bm = torch.from_numpy(index.search(rows[processes.share(n)], n_neighbours + 1)[1])
+    share = processes.share(n)
+    own_b = torch.arange(n)[share]
+    found_bm = torch.tensor(faiss_search.search(unit_nd.float().cpu().numpy(), share, n_neighbours + 1))
     # Itself last, and with it what was not found, for which the nearest one stands.
     is_other_bm = (found_bm != own_b[:, None]) & (found_bm >= 0)
     order_bm = (~is_other_bm).to(torch.int8).argsort(dim=1, stable=True)[:, :n_neighbours]
