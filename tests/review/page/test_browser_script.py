@@ -129,7 +129,8 @@ def split(person):
     person.wait("document.querySelectorAll('.split .side').length === 2")
     person.press(Keys.ENTER)
     person.wait_said(f"Split {name}")
-    person.wait("document.querySelectorAll('.queue .cell').length")
+    # The queue comes back as it was, and then shows the next category.
+    person.wait(f"(document.querySelector('.queue .name')?.textContent ?? {name!r}) !== {name!r}")
 
 
 def undo_all(person, client, n_edits):

@@ -44,7 +44,6 @@ export class App {
     $("redo").addEventListener("click", () => this.redo());
     $("help").addEventListener("click", () => this.help());
     document.addEventListener("keydown", (event) => this.key(event));
-    window.addEventListener("hashchange", () => this.open(location.hash.slice(1)));
     // What sticks below the header has to know how high that is.
     new ResizeObserver(([{ target }]) => {
       const height =
@@ -56,6 +55,8 @@ export class App {
 
   async start() {
     await api.refresh();
+    // Not before: a screen that opens without the run stays empty.
+    window.addEventListener("hashchange", () => this.open(location.hash.slice(1)));
     await this.open(location.hash.slice(1));
     api.follow();
   }
