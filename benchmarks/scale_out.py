@@ -1,4 +1,4 @@
-"""How work grows past one process and one memory: shards on two processes, and features of up to ten million images.
+"""Growth past one process and one memory: shards on two processes, and features of up to ten million images.
 
 Images in tars are embedded and sorted by one process into one file, by one process in parts, and by two processes with
 a shard each. Generated features, 384 for each image, are fitted on a sample and sorted. A table extrapolates to 10^8
@@ -33,7 +33,7 @@ GPU_IMAGES_PER_SECOND, GPU_PRICE, CORE_PRICE, BUCKET_PRICE = 1500.0, 2.0, 0.04, 
 
 
 class Cost(NamedTuple):
-    """What some processes took together."""
+    """Time and memory of several processes together."""
 
     wall: float
     processor: float

@@ -45,7 +45,7 @@ class PackedFile:
 
 
 class Span(NamedTuple):
-    """Where an image lies in an uncompressed tar."""
+    """Place of an image in an uncompressed tar."""
 
     file: Path
     offset: int
