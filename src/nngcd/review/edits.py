@@ -60,10 +60,15 @@ def apply(state: State, edit: Edit) -> State:
 
 def replay(state: State, edits: Iterable[Edit]) -> State:
     """Return the state after many edits, with one copy of the state for all of them."""
-    images, categories = dict(state.images), dict(state.categories)
-    after = State(images, categories)
+    after = State(state.images, categories := dict(state.categories))
+    images: dict[str, Placed] | None = None
     for edit in edits:
-        _update(images, categories, _PATCHES[edit.op](after, edit.args, edit.t))
+        patch = _PATCHES[edit.op](after, edit.args, edit.t)
+        if patch.images:
+            if images is None:  # most edits change no image, and copying a million takes a while
+                after = State(images := dict(state.images), categories)
+            images.update(patch.images)
+        _update(categories, patch.categories)
     return after
 
 
@@ -108,9 +113,8 @@ def patch_from_json(values: Mapping[str, Any]) -> Patch:
     return Patch(images, categories)
 
 
-def _update(images: dict[str, Placed], categories: dict[str, Category], patch: Patch) -> None:
-    images.update(patch.images)
-    for id_, category in patch.categories.items():
+def _update(categories: dict[str, Category], changed: Mapping[str, Category | None]) -> None:
+    for id_, category in changed.items():
         if category is None:
             categories.pop(id_, None)
         else:
@@ -232,7 +236,8 @@ def _batch(state: State, args: Mapping[str, Any], t: str) -> Patch:
         if one["op"] in NOT_IN_BATCH or one["op"] not in _PATCHES:
             raise UserError(f"batch: '{one['op']}' cannot be part of a batch.")
         patch = _PATCHES[one["op"]](after, one["args"], t)
-        _update(images, categories, patch)
+        images.update(patch.images)
+        _update(categories, patch.categories)
         changed_images |= patch.images
         changed_categories |= patch.categories
     return Patch(changed_images, changed_categories)

@@ -23,8 +23,8 @@ export class MapScreen {
     this.points = null;
     /** @type {Colouring|null} */
     this.colouring = null;
-    /** @type {Set<number>} */
-    this.selected = new Set(); // rows
+    this.isSelected = new Uint8Array(0); // of each point: a set of a hundred thousand rows is slow
+    this.selected = new Int32Array(0); // rows, the least sure first
     /** @type {Set<number>} */
     this.hidden = new Set(); // keys of the legend
     this.isMoving = false;
@@ -58,6 +58,7 @@ export class MapScreen {
     } else {
       this.facts.textContent = "Making the map. The first time this takes some seconds.";
       this.points = await Points.load();
+      this.isSelected = new Uint8Array(this.points.n);
       this.facts.textContent = `${counted(this.points.n, "image")}. Images that look alike are close; how far apart distant groups are means little.`;
       this.chart.show(this.points);
       this.recolour();
@@ -126,15 +127,16 @@ export class MapScreen {
   }
 
   paint() {
-    const { points, colouring, hidden, selected } = this;
+    const { points, colouring, hidden, isSelected } = this;
     if (!points || !colouring) return;
     const tint = (/** @type {number} */ alpha) =>
       colouring.keys.map(({ colour: [r, g, b] }, key) => (hidden.has(key) ? 0 : r | (g << 8) | (b << 16) | (alpha << 24)));
     const full = tint(255);
-    const rest = selected.size ? tint(FAINT) : full;
+    const rest = this.selected.length ? tint(FAINT) : full;
     const tints = new Uint32Array(points.n);
-    for (let row = 0; row < points.n; row += 1) tints[row] = rest[colouring.keyOf(row)];
-    for (const row of selected) tints[row] = full[colouring.keyOf(row)];
+    for (let row = 0; row < points.n; row += 1) {
+      tints[row] = (isSelected[row] ? full : rest)[colouring.keyOf(row)];
+    }
     this.chart.colour(new Uint8Array(tints.buffer));
   }
 
@@ -156,24 +158,25 @@ export class MapScreen {
 
   /** @param {number[]} rows @param {Way} way */
   select(rows, way) {
-    const { points, colouring, hidden } = this;
+    const { points, colouring, hidden, isSelected } = this;
     if (!points || !colouring) return;
     const shown = hidden.size ? rows.filter((row) => !hidden.has(colouring.keyOf(row))) : rows;
-    if (way === "replace") this.selected = new Set(shown);
-    else for (const row of shown) way === "add" ? this.selected.add(row) : this.selected.delete(row);
+    if (way === "replace") isSelected.fill(0);
+    for (const row of shown) isSelected[row] = Number(way !== "remove");
+    this.selected = points.leastSure.filter((row) => isSelected[row]);
     this.paint();
     this.open(points);
   }
 
   /** Open what is selected as a grid. @param {Points} points */
   open(points) {
-    const { size } = this.selected;
-    this.picked.hidden = !size;
-    this.app.say(size ? `${counted(size, "image")} selected.` : "");
-    if (!size) return this.sheet.clear();
-    const rows = doubtfulFirst(points, this.selected);
+    const rows = this.selected;
+    this.picked.hidden = !rows.length;
+    this.app.say(rows.length ? `${counted(rows.length, "image")} selected.` : "");
+    if (!rows.length) return this.sheet.clear();
+    const idsOf = (/** @type {Int32Array} */ some) => Array.from(some, (row) => points.id(row));
     const source = async (/** @type {number} */ offset, /** @type {number} */ n) => {
-      const asked = new URLSearchParams(rows.slice(offset, offset + n).map((row) => ["id", points.id(row)]));
+      const asked = new URLSearchParams(idsOf(rows.subarray(offset, offset + n)).map((id) => ["id", id]));
       return { ...(await get(`/api/images?${asked}`)), total: rows.length };
     };
     const words = "Selected on the map, least sure first.";
@@ -181,7 +184,7 @@ export class MapScreen {
       n: rows.length,
       // Tens of thousands of ids are made only for an action.
       get named() {
-        return { images: rows.map((row) => points.id(row)) };
+        return { images: idsOf(rows) };
       },
     };
     return this.app.tried(() => this.sheet.open({ source, words, withNames: true, all }));
@@ -242,21 +245,10 @@ export class MapScreen {
       c: () => this.nextColours(),
       " ": () => this.frame(event.shiftKey ? "add" : "replace"),
       backspace: () => this.frame("remove"),
-      enter: () => this.selected.size && this.sheet.grid.go(0),
+      enter: () => this.selected.length && this.sheet.grid.go(0),
     }[event.key.toLowerCase()];
     if (act) return act();
-    const isMeant = this.selected.size && !/^(arrow|page| )/i.test(event.key);
+    const isMeant = this.selected.length && !/^(arrow|page| )/i.test(event.key);
     return isMeant ? this.sheet.key(event) : false;
   }
-}
-
-/**
- * Rows with the least sure first, as everywhere; images without a confidence last.
- * @param {Points} points @param {Iterable<number>} rows
- */
-function doubtfulFirst({ confidence }, rows) {
-  // One number for both, since numbers alone are sorted many times faster.
-  const most = 2 ** 24; // rows
-  const sureness = (/** @type {number} */ row) => Math.round(1e6 * (confidence[row] >= 0 ? confidence[row] : 2));
-  return [...Float64Array.from(rows, (row) => sureness(row) * most + row).sort()].map((key) => key % most);
 }
