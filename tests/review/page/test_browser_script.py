@@ -47,6 +47,21 @@ PAINTED = """(() => {
   return data.filter((value, i) => i % 4 === 3 && value).length;
 })()"""
 
+SAME_AS_A_CANVAS = """
+const done = arguments[0], [width, height] = [90, 60];
+const star = [...Array(5).keys()].map((i) => [45 + 40 * Math.cos(i * 2.513), 30 + 40 * Math.sin(i * 2.513)]);
+const eight = [...Array(40).keys()].map((i) => [45 + 30 * Math.sin(i / 6.4), 30 + 20 * Math.sin(i / 3.2)]);
+const [within, beyond] = [[[5.2, 4.1], [80.7, 10.3], [20.9, 50.6]], [[-30.4, -20.1], [120.3, 30.7], [-10.2, 90.6]]];
+const lines = [within, star, eight, beyond, [[3.1, 4.2]]];
+import('/assets/picking.js').then(({ filled }) => done(lines.map((line) => {
+  const path = new Path2D(), context = document.createElement('canvas').getContext('2d');
+  line.forEach(([x, y]) => path.lineTo(x, y));
+  const pixels = filled(line, width, height);
+  const expected = pixels.map((_, i) => context.isPointInPath(path, i % width + 0.5, Math.floor(i / width) + 0.5));
+  return [pixels.filter((one, i) => one !== expected[i]).length, pixels.reduce((a, b) => a + b, 0)];
+})));
+"""
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
@@ -236,6 +251,30 @@ def test_the_map_selects_and_edits_with_and_without_a_graphics_card(generated, s
     person.press(Keys.ESCAPE, "u")
     person.wait_said("Undone")
     assert Review(generated).state.rejected == []
+
+
+def test_a_line_on_the_map_encloses_what_a_canvas_would_fill(generated, start, person):
+    client = start(generated)
+    open_page(person, client)
+    found = person.browser.execute_async_script(SAME_AS_A_CANVAS)
+    assert max(n_different for n_different, _ in found) <= 1, "a centre on the line may be rounded to either side"
+    assert [n_inside > 500 for _, n_inside in found] == [True, True, True, True, False]
+
+
+def test_a_line_drawn_with_the_mouse_selects_the_points_inside(generated, start, person):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    client = start(generated)
+    open_page(person, client, "map")
+    person.wait("document.querySelector('.legend button')")
+    chart = person.browser.find_element("css selector", ".map .chart")
+    width, height = chart.size["width"] // 4, chart.size["height"] // 4
+    pen = ActionChains(person.browser).move_to_element_with_offset(chart, -width, -height).click_and_hold()
+    for x, y in ((2 * width, 0), (0, 2 * height), (-2 * width, 0)):
+        pen.move_by_offset(x, y)
+    pen.release().perform()
+    person.wait_said("images selected")
+    assert 0 < int(person.see("document.getElementById('said').textContent").split()[0].replace(",", "")) < N_IMAGES
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
