@@ -19,8 +19,8 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
-from nngcd.core.checked_files import read_tensors
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.verified_files import read_tensors
 from nngcd.metrics.accuracy import split_accuracy
 from nngcd.runs.evaluation import open_data
 from nngcd.training.model import Model

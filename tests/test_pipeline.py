@@ -51,6 +51,11 @@ def make_truth(classes):
     return Truth(classes=np.asarray(classes), class_names=tuple("abcdef"), n_old=3)
 
 
+def test_a_backbone_is_not_used_for_features(blob_split):
+    with pytest.warns(NngcdWarning, match="--backbone dinov2 is not used"):
+        prepare(blob_split, blob_settings(backbone="dinov2"))
+
+
 def test_training_never_sees_the_truth(blob_split, blobs, tmp_path, rng):
     """Poisoned truth: right, random, absent; every file but the score is the same to the bit."""
     truths = {"right": make_truth(blobs[2]), "random": make_truth(rng.integers(0, 6, 240)), "absent": None}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from nngcd.core.progress import Counted, Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config
 from nngcd.core.user_cache import default_cache
+from nngcd.core.words import argument
 from nngcd.data.findings import notes_of
 from nngcd.data.shrinking import Shrinker
 from nngcd.data.split import Split, Truth
@@ -236,7 +236,7 @@ def _finished(folder: RunFolder, progress: Progress, *, report: bool) -> Run:
         return Run(folder)
     if folder.read_summary()["backbone"] == "features":  # there are no images to show
         return Run(folder)
-    again = f"The run is complete. To write the report: nngcd report {shlex.quote(str(folder.path))}"
+    again = f"The run is complete. To write the report: nngcd report {argument(folder.path)}"
     try:
         write_report(read_findings(folder), folder.report, progress=progress)
     except UserError as error:

@@ -31,6 +31,8 @@ OF_THE_BACKBONE = ("weights", "image_size")
 """Settings of a recipe that apply only to the recipe's own backbone."""
 FIRST_STAGES = {"contrastive_share", "simgcd_share"}
 """Shares of the epochs for a first stage, which a run that starts from another one skips."""
+ADDED: dict[str, config.Values] = {"hypcd": {"loss": {"geometry": "poincare"}}, "eagc": {"eagc": {"active": True}}}
+"""Names that a benchmark can add to a method, as in `simgcd+eagc`, and their settings."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,6 +146,10 @@ def resolve(values: config.Values) -> Settings:
     """
     config.check_text(values, ("method", "preset", "effort", "data", "dataset"))
     chosen = {"method": "nngcd", "preset": "default", "effort": "quick"} | values
+    method, _, added = chosen["method"].partition("+")
+    if added in ADDED:
+        setting = " ".join(f"--set {name}={str(value).lower()}" for name, value in config.flatten(ADDED[added]).items())
+        raise ConfigError("--method", chosen["method"], f"is a name of `nngcd bench`; use --method {method} {setting}")
     method_config = find_component("nngcd.methods", chosen["method"], "Method").Config
     recipe, in_effort = _recipe(chosen["method"], chosen["preset"], chosen.get("dataset") or chosen.get("data", ""))
     names = {f.name for f in dataclasses.fields(method_config)}

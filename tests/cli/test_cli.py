@@ -164,7 +164,8 @@ def test_runs_side_by_side(nngcd, arrays, tmp_path):
     assert code == 0, err
     assert "| kmeans | 50.0 ± 0.0 | 60.0 ± 0.0 | - | 40.0 ± 0.0 | - | 0.5 ± 0.0 |" in out
     assert "made up; 1,234 images" in out
-    assert "simgcd is better than kmeans by 3.0 All (1 common seed)" in out
+    assert "It holds 3 runs: name one, such as" in " ".join(nngcd("compare", tmp_path)[2].split())
+    assert "simgcd is ahead of kmeans by 3.0 All with their one common seed" in out
     found = json.loads(nngcd("compare", *runs, "--json")[1])
     assert found["best"] == "simgcd"
     first = found["rows"][0]["scores"]["0"]
@@ -313,6 +314,8 @@ def test_doctor(nngcd):
         (["fit"], 2, "no data to sort"),
         (["fit", "plnkton"], 2, "plnkton"),
         (["fit", "digits", "--method", "simgdc"], 2, "Did you mean 'simgcd'"),
+        (["fit", "digits", "--method", "simgcd+hypcd"], 2, "use --method simgcd --set loss.geometry=poincare"),
+        (["fit", "digits", "--method", "cms+eagc"], 2, "use --method cms --set eagc.active=true"),
         (["fit", "digits", "--preset", "papr"], 2, "Did you mean 'paper'"),
         (["fit", "digits", "--set", "training.epoch=3"], 2, "Did you mean 'epochs'"),
         (["fit", "digits", "--device", "cuda:99"], 4, "no cuda:99 device"),

@@ -18,7 +18,6 @@ def test_one_of_a_thing_is_not_called_several():
         "       0  look like your known category",
         "       1  fall into 1 new category (largest: new-001, 1 image, unsure ones included)",
         "       1  unsure (50%; change with --unsure)",
-        "  1 file could not be used; see problems.csv",
     ]
     assert found_words(SUMMARY | {"n_unlabelled": 1})[0].startswith("1 unlabelled image was sorted")
     assert "unsure" not in "".join(found_words(SUMMARY | {"n_unsure": 0}))

@@ -15,8 +15,8 @@ import torch
 from nngcd.core import atomic as module
 from nngcd.core import files
 from nngcd.core.atomic import atomic, mapped_array, remove_leftovers, temporary_beside, writing
-from nngcd.core.checked_files import read_tensors
 from nngcd.core.errors import ResourceError
+from nngcd.core.verified_files import read_tensors
 
 LIMITED = """
 import resource, sys
@@ -122,7 +122,7 @@ def test_a_disk_that_cannot_reserve_room_is_no_obstacle(tmp_path, monkeypatch):
 
 def test_a_folder_that_was_deleted_meanwhile_is_said_to_be(tmp_path):
     folder = tmp_path / "cache"
-    with pytest.raises(ResourceError, match=r"R01: .*folder was deleted"), atomic(folder / "x") as temporary:
+    with pytest.raises(ResourceError, match=r"R01: .*folder is gone"), atomic(folder / "x") as temporary:
         temporary.write_text("half")
         temporary.unlink()
         folder.rmdir()

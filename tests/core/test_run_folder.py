@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+from pathlib import Path
 
 import pytest
 from finished_runs import scores, summary
@@ -155,3 +156,11 @@ def test_a_folder_that_was_made_and_nothing_more_is_made_again(tmp_path):
     assert RunFolder.create(tmp_path / "nngcd-0", may_rename=False).path == tmp_path / "nngcd-0"
     with pytest.raises(ResourceError, match="another process"):
         RunFolder.create(tmp_path / "nngcd-0", may_rename=False)
+
+
+def test_a_folder_that_begins_with_a_dash_is_never_taken_for_an_option(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = RunFolder.create(Path("-x y"))
+    assert "nngcd report './-x y'\n" in (run.path / "README.txt").read_text(encoding="utf-8")
+    with pytest.raises(DataError, match=r"nngcd fit --resume '\./-x y'"):
+        run.check_complete()

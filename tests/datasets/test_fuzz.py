@@ -12,7 +12,7 @@ from PIL import Image
 
 from nngcd.checking.check import check_data
 from nngcd.core.errors import DataError
-from nngcd.data import manifest_rows
+from nngcd.data import csv_rows
 from nngcd.data.decoding import UnreadableError, decode_rgb, probe
 from nngcd.data.file_tree import is_hidden
 from nngcd.data.labels import UNCLEAR_NAMES, is_number
@@ -106,7 +106,7 @@ def test_whatever_labels_a_table_has_they_come_back(tmp_path, labels, mark, newl
 @given(text=st.text(max_size=40))
 def test_no_path_of_a_table_leads_out_of_the_folder(text):
     try:
-        inside = manifest_rows.inside(text or None, 2)
+        inside = csv_rows.inside(text or None, 2)
     except DataError as error:
         assert str(error).startswith(("D17", "D18"))
     else:

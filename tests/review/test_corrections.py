@@ -26,6 +26,13 @@ def test_names_and_merges_are_one_edit(run, tmp_path):
     assert review.state == first
 
 
+def test_a_table_can_be_applied_again(run, tmp_path):
+    found = read_corrections(table(tmp_path, "category,label\nnew-001,Tawny\nnew-002,owl\n"))
+    review = Review(run)
+    apply_corrections(review, found)
+    assert apply_corrections(review, found) == []
+
+
 def test_images_move_and_share_a_new_category(run, tmp_path):
     text = "file_name;label\n_unlabelled/b.png;crow\nh.png;Barn\ni.png;Barn\n"
     apply_corrections(review := Review(run), read_corrections(table(tmp_path, text)))

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from nngcd.api.estimator import CategoryDiscovery
-from nngcd.core.checked_files import read_tensors
 from nngcd.core.config import read_yaml
 from nngcd.core.errors import DataError
 from nngcd.core.files import write_json, write_tensors, write_yaml
+from nngcd.core.verified_files import read_tensors
 from nngcd.datasets.arrays import from_arrays
 from nngcd.training.model import Model
 

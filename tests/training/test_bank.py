@@ -173,7 +173,7 @@ def test_a_cache_that_is_deleted_while_it_is_written_is_said_to_be(backbone, pic
         def advance(self, n=1, note=""):
             shutil.rmtree(tmp_path / "cache", ignore_errors=True)
 
-    with pytest.raises(ResourceError, match=r"R01: .*\.npy: No such file.*folder was deleted.*nngcd fit --resume"):
+    with pytest.raises(ResourceError, match=r"R01: .*\.npy: No such file.*folder is gone.*nngcd fit --resume"):
         make(backbone, pictures, tmp_path / "cache", progress=Deleting())
 
 

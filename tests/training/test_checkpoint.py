@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from nngcd.backbones.backbone import Adapter
-from nngcd.core.checked_files import read_tensors
 from nngcd.core.errors import DataError
 from nngcd.core.files import write_tensors
+from nngcd.core.verified_files import read_tensors
 from nngcd.methods.contract import BaseMethod
 from nngcd.training.checkpoint import epochs_done, load_checkpoint, save_checkpoint
 from nngcd.training.learner import Learner

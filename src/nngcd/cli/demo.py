@@ -11,6 +11,7 @@ import typer
 from nngcd.cli import shared_options
 from nngcd.cli.display import say, say_json, say_table
 from nngcd.cli.words import found_words
+from nngcd.core.words import argument
 
 METHODS = {"kmeans": "k-means", "nngcd": "NN-GCD"}
 
@@ -53,7 +54,7 @@ def demo(
     say(f"Every image's category:  {first.results_csv}")
     if first.report.is_file():  # otherwise a warning has said why not
         say(f"Look at the categories:  open {first.report} in a browser")
-    say(f"Correct them:            nngcd review {first.path}")
+    say(f"Correct them:            nngcd review {argument(first.path)}")
     say("With your own images:    nngcd check my_images/   (if nngcd is not found: source .venv/bin/activate)")
 
 

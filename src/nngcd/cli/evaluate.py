@@ -12,6 +12,7 @@ from nngcd.cli import shared_options
 from nngcd.cli.display import progress_display, reading, say, say_json, say_table
 from nngcd.cli.words import by_name_words, review_words, trust_words
 from nngcd.core.errors import ConfigError
+from nngcd.core.words import argument
 from nngcd.results.sentences import held_back_words
 
 SPLIT_HELP = "Score the run's unlabelled images (train) or its benchmark's official test images (test)."
@@ -101,7 +102,7 @@ def _show_held_back(facts: dict[str, Any], run: Path, *, n_edits: int, is_json: 
         say_json({"held_back": facts})
         return
     _show_lines([held_back_words(facts), *review_words({}, n_edits)])
-    say(f"\nWith the true labels:  nngcd evaluate {run} --truth TRUE_LABELS.csv   (columns file_name,label)")
+    say(f"\nWith the true labels:  nngcd evaluate {argument(run)} --truth TRUE_LABELS.csv   (columns file_name,label)")
 
 
 def _show_lines(lines: Sequence[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +11,7 @@ from nngcd.cli import shared_options
 from nngcd.cli.display import progress_display, say, say_json
 from nngcd.core.cores import n_launched
 from nngcd.core.errors import ConfigError, warn
-from nngcd.core.words import count
+from nngcd.core.words import argument, count
 
 if TYPE_CHECKING:
     from nngcd.runs.merging import Merged
@@ -67,7 +66,7 @@ def say_shared(shared: Shared, out: str, *, is_json: bool) -> None:
     if shared.n_missing:
         say(f"{shared.n_missing} of {written.n_units} parts are still missing; other shards write them")
     when = "When all are there:" if shared.n_missing else f"All {written.n_units} parts are there. Next:"
-    say(f"{when}  nngcd merge {shlex.quote(out)}")
+    say(f"{when}  nngcd merge {argument(out)}")
 
 
 def say_merged(merged: Merged, out: str, *, is_json: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from nngcd.core import processes
 from nngcd.core.errors import Interrupted, TrainingError
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.words import argument, count
 
 SECONDS_OF_SILENCE = 20
 
@@ -68,16 +68,18 @@ def _show_words(run: RunFolder, summary: Summary) -> None:
     say()
     for line in [*found_words(summary), *held_back_words(summary), *label_error_words(summary)]:
         say(line)
+    if summary["n_unreadable"]:
+        say(f"{count(summary['n_unreadable'], 'file')} could not be used: {run.problems}")
     if "scores" in summary:
         for line in score_words(summary["scores"]):
             say(line)
     if assigned := read_counts(Place.of(run.assigned)):
         say(sample_words(assigned))
         say(f"\nThe sample's categories: {run.results_csv}")
-        say(f"Every image's category:  {run.assigned} (one table: nngcd merge {run.assigned} --out all.csv)")
+        say(f"Every image's category:  {run.assigned} (one table: nngcd merge {argument(run.assigned)} --out all.csv)")
     else:
         say(f"\nEvery image's category:  {run.results_csv}")
-    path = shlex.quote(str(run.path))
+    path = argument(run.path)
     look = f"open {run.report} in a browser" if run.report.is_file() else f"nngcd report {path}"
     say(f"Look at the categories:  {look}")
     if summary["backbone"] == "features":

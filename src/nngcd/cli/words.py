@@ -44,8 +44,6 @@ def found_words(summary: Summary) -> list[str]:
     if summary.get("n_unsure"):
         lines.append(f"  {summary['n_unsure']:>6}  unsure ({summary['n_unsure'] / n:.0%}; change with --unsure)")
     lines += [*label_words(summary), *split_words(summary, most=SHOWN_SPLITS), *suspicion_words(summary)]
-    if summary["n_unreadable"]:
-        lines.append(f"  {count(summary['n_unreadable'], 'file')} could not be used; see problems.csv")
     if has_collapsed(summary):
         # Imported here: both bring much with them, and `nngcd --help` should not wait for it.
         from nngcd.core.components import find_component

@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nngcd.core.checked_files import damaged_file, read_tensors
 from nngcd.core.files import write_tensors
+from nngcd.core.verified_files import damaged_file, read_tensors
 
 FILE = "surroundings.safetensors"
 REACH = 0.2

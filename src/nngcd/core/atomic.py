@@ -96,7 +96,7 @@ def cannot_write(path: Path | str, error: Exception) -> ResourceError:
     number = getattr(error, "errno", None)
     way_out = "Choose another folder."
     if number == errno.ENOENT:
-        way_out = "Its folder was deleted. Repeat the command, or continue a run with `nngcd fit --resume`."
+        way_out = "Its folder is gone or takes no files. Repeat the command, or continue with `nngcd fit --resume`."
     elif number in NO_ROOM or isinstance(error, SafetensorError):
         way_out = "Free some space or choose another folder, then continue with `nngcd fit --resume`."
     return ResourceError(f"R01: cannot write {path}: {os.strerror(number) if number else error}. {way_out}")

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from nngcd.core.atomic import cannot_write, is_temporary, remove_leftovers, writing
-from nngcd.core.checked_files import parse_json, read_content, read_json
 from nngcd.core.errors import ConfigError, DataError, NoSuchDataError, ResourceError, did_you_mean_path
 from nngcd.core.files import write_text
 from nngcd.core.locks import hold
 from nngcd.core.run_schemas import Epoch, StoredSummary
+from nngcd.core.verified_files import parse_json, read_content, read_json
+from nngcd.core.words import argument, count
 
 README = """This folder holds one run of nngcd (category discovery). It can be moved, copied or zipped.
 
@@ -96,7 +97,7 @@ class RunFolder:
     def create(cls, path: Path, *, may_rename: bool = True) -> RunFolder:
         """Return the folder of a new run (see `new_folder`)."""
         folder = new_folder(path, may_rename=may_rename)
-        write_text(folder / "README.txt", README.format(run=folder.name))
+        write_text(folder / "README.txt", README.format(run=argument(folder.name)))
         return cls(folder)
 
     @classmethod
@@ -108,9 +109,7 @@ class RunFolder:
             DataError: it is not a run folder.
         """
         if path.is_dir() and not cls(path).config.is_file():
-            raise DataError(
-                f"{path} has no config.yaml, so it is not a run folder. `nngcd fit` prints the folder it writes."
-            )
+            raise DataError(f"{path} has no config.yaml, so it is not a run folder. {_runs_inside(path)}")
         if not path.is_dir():
             what = "is not a folder" if path.exists() else "does not exist"
             hint = did_you_mean_path(path, lambda beside: cls(beside).config.is_file())
@@ -150,7 +149,7 @@ class RunFolder:
 
     def not_finished(self) -> DataError:
         """Return the error for whoever needs what this run has not written yet."""
-        return DataError(f"{self.path} is not finished. Finish it first: nngcd fit --resume {self.path}")
+        return DataError(f"{self.path} is not finished. Finish it first: nngcd fit --resume {argument(self.path)}")
 
     def read_summary(self) -> dict[str, Any]:
         """Return the final numbers of a finished run.
@@ -235,3 +234,11 @@ class _LogFile(logging.FileHandler):
         if isinstance(error, OSError):
             raise cannot_write(self.baseFilename, error) from error
         super().handleError(record)
+
+
+def _runs_inside(path: Path) -> str:
+    """Return where to look instead: a benchmark's folder holds its runs."""
+    runs = sorted(below.parent for below in path.glob("*/config.yaml"))
+    if not runs:
+        return "`nngcd fit` prints the folder it writes."
+    return f"It holds {count(len(runs), 'run')}: name one, such as {argument(runs[0])}, or all: {argument(path)}/*"

@@ -9,9 +9,9 @@ import pandas as pd
 from pydantic import ValidationError
 
 from nngcd.core import config, digests, model_schemas, run_schemas
-from nngcd.core.checked_files import Kind, damaged_file, first_reason, read_csv, read_json, read_table, read_tensors
 from nngcd.core.errors import ConfigError
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.verified_files import Kind, damaged_file, first_reason, read_csv, read_json, read_table, read_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor

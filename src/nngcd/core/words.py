@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 
 def count(number: int, thing: str, things: str | None = None) -> str:
@@ -14,6 +16,12 @@ def quoted(names: Sequence[str], most: int = 4) -> str:
     """Return the first few names in quotes."""
     shown = ", ".join(f"'{name}'" for name in names[:most])
     return f"{shown}, ..." if len(names) > most else shown
+
+
+def argument(path: str | Path) -> str:
+    """Return a path as it has to be typed in a command: quoted where needed, and never taken for an option."""
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)
 
 
 def duration(seconds: float) -> str:

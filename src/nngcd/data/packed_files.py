@@ -104,7 +104,7 @@ def _is_packed(path: Path) -> bool:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from nngcd.data.image_tables import holds_content
+    from nngcd.data.arrow_columns import holds_content
 
     try:
         return holds_content(pq.read_schema(path))

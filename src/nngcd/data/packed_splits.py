@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from nngcd.core.errors import DataError, ResourceError
 from nngcd.core.progress import OnProgress
+from nngcd.data.csv_rows import read_rows
 from nngcd.data.labels import index_names, texts_as_labels
 from nngcd.data.listed import Listed, read, settled_names, warn_of_unused
-from nngcd.data.manifest_rows import read_rows
 from nngcd.data.packs import Pack
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import Problem, Split, table_of_ids

@@ -10,11 +10,11 @@ from pathlib import Path, PurePosixPath
 from nngcd.core.errors import DataError
 from nngcd.core.progress import OnProgress
 from nngcd.core.words import count
+from nngcd.data.csv_rows import TableRow, read_rows
 from nngcd.data.file_tree import FileTree, no_such_path, walk
 from nngcd.data.findings import Finding
 from nngcd.data.labels import texts_as_labels
 from nngcd.data.listed import Listed, read
-from nngcd.data.manifest_rows import TableRow, read_rows
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.shrinking import Shrinker
 from nngcd.data.split import Problem, Split, Truth

@@ -10,11 +10,11 @@ from pathlib import Path
 from nngcd.core.components import component_names, find_component
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.progress import OnProgress
+from nngcd.data.csv_rows import SPREADSHEET_EXTENSIONS, TABLE_EXTENSIONS, is_table
 from nngcd.data.decisions import with_decisions_of
 from nngcd.data.file_tree import no_such_path
 from nngcd.data.hiding import hide_classes
 from nngcd.data.listed import Listed, warn_of_notes
-from nngcd.data.manifest_rows import SPREADSHEET_EXTENSIONS, TABLE_EXTENSIONS, is_table
 from nngcd.data.packed_files import ENDINGS as PACKED
 from nngcd.data.packed_files import packed_kind
 from nngcd.data.reading_settings import ReadingSettings

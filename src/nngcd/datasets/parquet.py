@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from nngcd.core.errors import DataError
 from nngcd.core.places import Place
 from nngcd.core.progress import OnProgress
+from nngcd.data.arrow_pieces import Piece, Pieces
 from nngcd.data.packed_files import files_of
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.sources import IMAGES_PER_READ, Source
 from nngcd.data.split import Split, Truth
-from nngcd.data.table_sources import Piece, Pieces
 
 DEFAULT = ReadingSettings()
 FOOTERS_AT_A_TIME = 16

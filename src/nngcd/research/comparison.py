@@ -152,8 +152,13 @@ def by_name_note(summaries: Sequence[Summary]) -> str:
 
 def gain_sentences(rows: Sequence[ComparisonRow]) -> list[str]:
     """Return by how much the last row is better than each of the others, in words."""
-    return [f"{rows[-1].name} is better than {name} by {gain} All ({n} common seed{'s' * (n > 1)})"
-            for name, gain, n in paired_differences(rows)]  # fmt: skip
+    best = rows[-1].name
+    return [
+        f"{best} is better than {name} by {gain} All ({n} common seeds)"
+        if n > 1
+        else f"{best} is ahead of {name} by {gain} All with their one common seed; several tell whether it is better"
+        for name, gain, n in paired_differences(rows)
+    ]
 
 
 def ranked(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:

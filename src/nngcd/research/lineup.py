@@ -12,10 +12,8 @@ from nngcd.core.errors import ConfigError, ResourceError
 from nngcd.core.words import duration
 from nngcd.data.split import Split
 from nngcd.research.grid import Variant
-from nngcd.settings import Settings
+from nngcd.settings import ADDED, Settings
 
-ADDED: dict[str, dict[str, Any]] = {"hypcd": {"loss": {"geometry": "poincare"}}, "eagc": {"eagc": {"active": True}}}
-"""Names that can be added to a method, as in `simgcd+eagc`, and their settings."""
 HEADS = {"gcd": {"n_directions": 0}, "simgcd": {"n_projection": 0}, "selex": {"n_directions": 8192}}
 """Heads of the published methods in the ball, for preset `official`."""
 AS_IN_SCRIPTS = {"rescale": False, "capped": False}

@@ -23,9 +23,9 @@ from torch import Tensor
 
 from nngcd.clustering.surroundings import Surroundings
 from nngcd.core import model_schemas
-from nngcd.core.checked_files import read_json
 from nngcd.core.errors import ConfigError
 from nngcd.core.files import write_json
+from nngcd.core.verified_files import read_json
 from nngcd.metrics.calibration import Z_95
 
 FILE = "confidence.json"

@@ -16,10 +16,10 @@ import pandas as pd
 from nngcd.core.config import build
 from nngcd.core.errors import ConfigError, DataError, UserError
 from nngcd.core.progress import OnProgress
+from nngcd.data.csv_rows import TABLE_EXTENSIONS
 from nngcd.data.decoding import UnreadableError
 from nngcd.data.image_content import read_image_file
 from nngcd.data.image_files import ImageFiles
-from nngcd.data.manifest_rows import TABLE_EXTENSIONS
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.sampling import SomeImages
 from nngcd.data.split import Images, Split, Truth, image_table

@@ -94,8 +94,9 @@ def _done(review: Review, corrections: list[Correction]) -> Iterator[str]:
 
 def _category(review: Review, one: Correction) -> Iterator[str]:
     id_, other = category_id(review.state, one.what), category_id(review.state, one.label)
-    if live_category(review.state, id_).name == one.label:
-        return
+    if id_ in review.state.categories and review.state.merged(id_).name == one.label:
+        return  # already so, for example because the table was applied before
+    live_category(review.state, id_)
     if other in review.state.live and other != id_:
         review.merge([id_, other], into=other)
         yield f"merge '{one.what}' into '{one.label}'"

@@ -9,11 +9,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from nngcd.core.checked_files import read_content
 from nngcd.core.digests import digest_of
 from nngcd.core.errors import DataError, ResourceError, UserError, warn
 from nngcd.core.files import DIGEST
 from nngcd.core.run_folder import RunFolder
+from nngcd.core.verified_files import read_content
 from nngcd.review.edits import OPS, Edit, patch_from_json, patch_to_json
 
 

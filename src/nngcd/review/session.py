@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from nngcd.core.checked_files import damaged_file
 from nngcd.core.environment import now
 from nngcd.core.errors import DataError, UserError
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_categories, read_config, read_features, read_results
+from nngcd.core.verified_files import damaged_file
 from nngcd.results.result_tables import new_prefix
 from nngcd.results.suspicions import alike_pairs, hidden_groups
 from nngcd.review.edit_log import EditLog

@@ -33,12 +33,14 @@ def begun_words(job: Job, folder: Path, asked: Path | None) -> list[str]:
     lines = [
         f"run folder: {folder}" + (f" ({asked} already exists)" if is_other else ""),
         f"method {settings.method}, effort {settings.effort}, seed {settings.seed}",
-        f"{count(len(split), 'image')}: {split.n_labelled} labelled in {count(split.n_old, 'category', 'categories')}, "
-        f"{split.n_unlabelled} unlabelled, {split.n_not_used} not used",
+        f"{count(len(split), 'image')}: {split.n_labelled:,} labelled in "
+        f"{count(split.n_old, 'category', 'categories')}, {split.n_unlabelled:,} unlabelled, "
+        f"{split.n_not_used:,} not used",
     ]
     if n_held_back := int(job.is_held_back.sum()):
         lines.append(
-            f"{n_held_back} labels are held back to measure the accuracy (to train with them: --use-all-labels)"
+            f"{count(n_held_back, 'label is', 'labels are')} held back to measure the accuracy "
+            "(to train with them: --use-all-labels)"
         )
     return lines
 

@@ -9,10 +9,10 @@ from typing import cast
 import numpy as np
 
 from nngcd.core import digests, processes
-from nngcd.core.checked_files import damaged_file
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_features, read_manifest
+from nngcd.core.verified_files import damaged_file
 from nngcd.counting.choosing import estimated_k
 from nngcd.counting.estimate_k import CountingMethod, KEstimate
 from nngcd.data.shrinking import Shrinker

@@ -15,7 +15,8 @@ from nngcd.core.errors import DataError
 from nngcd.core.progress import OnProgress, Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_categories, read_config, read_environment, read_results
-from nngcd.data.manifest_rows import read_rows
+from nngcd.core.words import argument
+from nngcd.data.csv_rows import read_rows
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.split import Split, Truth
 from nngcd.metrics.calibration import auroc, expected_calibration_error
@@ -194,7 +195,8 @@ def _names_from_dataset(run: RunFolder, results: pd.DataFrame) -> tuple[pd.Serie
     if truth is None:
         raise DataError(
             f"the true labels of {read_config(run)['data']} are not known. "
-            f"Give them in a table: nngcd evaluate {run.path} --truth TRUE_LABELS.csv (columns file_name,label)"
+            f"Give them in a table: nngcd evaluate {argument(run.path)} --truth TRUE_LABELS.csv "
+            "(columns file_name,label)"
         )
     return pd.Series(_true_names(truth), index=results.index), _old_names(truth)
 

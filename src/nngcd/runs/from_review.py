@@ -14,7 +14,7 @@ from nngcd.core.files import write_text
 from nngcd.core.progress import Progress
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_config
-from nngcd.core.words import count, quoted
+from nngcd.core.words import argument, count, quoted
 from nngcd.data.decisions import REJECTED, read_decisions
 from nngcd.review.reviewed import decisions, reviewed_results, undecided
 from nngcd.review.session import round_of
@@ -50,7 +50,7 @@ def values_from_review(path: Path, asked: config.Values, progress: Progress) -> 
     if not reviewed.n_edits:
         raise DataError(
             f"{run.path} has no edits ({run.edits} not found), so there is nothing new to learn. Correct it "
-            f"first: nngcd review {run.path}"
+            f"first: nngcd review {argument(run.path)}"
         )
     before = read_config(run)
     table = _with_earlier_rejections(table, (before.get("reading") or {}).get("decisions"))

@@ -85,7 +85,7 @@ def read_counts(out: Place) -> Counter[str] | None:
     try:
         return Counter({str(name): int(count) for name, count in json.loads(place.read())["counts"].items()})
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise _damaged(place, error) from error
+        raise DataError(f"R06: {place.text} is damaged ({error}). Delete it and run `nngcd merge` again.") from error
 
 
 def missing_parts(out: Place, plan: Plan) -> list[int]:
@@ -109,23 +109,23 @@ def write_one_file(out: Place, merged: Merged, path: Path) -> None:
         raise ConfigError("--out", str(path), "features are merged into one file from Parquet to .parquet only")
     if path.suffix == ".csv":
         with table_writer(path) as add:
-            for table in tables_of(out, merged.files):
+            for table in tables_of(out, merged):
                 add(table.to_pandas())
         return
-    tables = tables_of(out, merged.files)
+    tables = tables_of(out, merged)
     first = next(tables)
     with parquet_writer(Place.of(path), first.schema.remove_metadata()) as (add_table, _):
         for table in itertools.chain([first], tables):
             add_table(table)
 
 
-def tables_of(out: Place, files: list[str]) -> Iterator[pa.Table]:
+def tables_of(out: Place, merged: Merged) -> Iterator[pa.Table]:
     """Yield the rows of Parquet parts, in order.
 
     Raises:
         DataError: a part is damaged.
     """
-    for name in files:
+    for name in merged.files:
         place = out.below(name)
         try:
             with place.open() as file:
@@ -135,7 +135,7 @@ def tables_of(out: Place, files: list[str]) -> Iterator[pa.Table]:
                 if not part.num_row_groups:
                     yield part.schema_arrow.remove_metadata().empty_table()
         except (OSError, pa.ArrowException) as error:
-            raise _damaged(place, error) from error
+            raise _damaged(place, error, merged.plan.command) from error
 
 
 def _check_all_there(out: Place, plan: Plan, *, is_npy: bool) -> None:
@@ -150,7 +150,7 @@ def _check_all_there(out: Place, plan: Plan, *, is_npy: bool) -> None:
     if is_npy:
         there = set(out.names("part-*"))
         if lost := [place for place in range(plan.n_units) if part_file(place) not in there]:
-            raise _damaged(out.below(part_file(lost[0])), "the table of its rows is gone")
+            raise _damaged(out.below(part_file(lost[0])), "the table of its rows is gone", plan.command)
 
 
 def _facts_of(place: Place, plan: Plan) -> tuple[dict[str, Any], int]:
@@ -161,11 +161,15 @@ def _facts_of(place: Place, plan: Plan) -> tuple[dict[str, Any], int]:
         facts = json.loads(metadata.metadata[FACTS])
         digest = facts["plan"]
     except (OSError, pa.ArrowException, ValueError, TypeError, KeyError) as error:
-        raise _damaged(place, error) from error
+        raise _damaged(place, error, plan.command) from error
     if digest != plan.digest:
-        raise DataError(f"R06: {place.text} belongs to another job than the rest. Delete it and run the command again.")
+        raise DataError(f"R06: {place.text} belongs to another job than the rest. {_again(plan.command)}")
     return facts, metadata.num_rows
 
 
-def _damaged(place: Place, reason: object) -> DataError:
-    return DataError(f"R06: {place.text} is damaged ({reason}). Delete it and run the command again.")
+def _damaged(place: Place, reason: object, command: str) -> DataError:
+    return DataError(f"R06: {place.text} is damaged ({reason}). {_again(command)}")
+
+
+def _again(command: str) -> str:
+    return f"Delete it and run the same `nngcd {command}` again: it writes what is missing."

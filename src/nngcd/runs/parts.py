@@ -158,7 +158,7 @@ def agree(source: Source, out: Place, work: Work) -> Plan:
 def _difference(before: Plan, now: Plan) -> str:
     if before.command != now.command:
         return f"it holds parts of `nngcd {before.command}`"
-    for name in before.facts.keys() | now.facts.keys():
+    for name in sorted(before.facts.keys() | now.facts.keys()):
         old, new = before.facts.get(name), now.facts.get(name)
         if old != new:
             return f"its parts were made with another {name.replace('_', ' ')} ({old}, now {new})"

@@ -21,7 +21,7 @@ from nngcd.core import processes
 from nngcd.core.components import find_component
 from nngcd.core.cores import launched_number
 from nngcd.core.device import Precision, choose_device, choose_precision
-from nngcd.core.errors import ConfigError
+from nngcd.core.errors import ConfigError, warn
 from nngcd.core.run_folder import RunFolder
 from nngcd.counting.choosing import given_k
 from nngcd.data.holding_back import hold_back, without_labels
@@ -88,6 +88,7 @@ def prepare(split: Split, settings: Settings, *, only_centre: bool = False, shri
     if not only_centre:
         check_start(settings)
         _warn_if_unbounded(settings)
+        _warn_if_unused(settings, split)
     split.check_every_category_is_labelled()
     start = Start.of(RunFolder.open(Path(settings.init_from))) if settings.init_from else None
     k = given_k(split, settings.k, settings.k_range) or (start.k_within(settings.k_range) if start else None)
@@ -225,6 +226,12 @@ def _plan(split: Split, chosen: ViewSettings, backbone: Backbone, *, only_centre
         return None
     n_random = 0 if only_centre else chosen.n_kept
     return plan_bank(backbone, split, n_random=n_random, augmentation=chosen.kind, limit_gb=chosen.bank_gb)
+
+
+def _warn_if_unused(settings: Settings, split: Split) -> None:
+    usual = resolve({"method": settings.method, "preset": settings.preset, "effort": settings.effort})
+    if split.images is None and settings.backbone != usual.backbone:
+        warn(f"--backbone {settings.backbone} is not used: the data are features already.")
 
 
 def _warn_if_unbounded(settings: Settings) -> None:

@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple
 from nngcd.clustering.surroundings import FILE as SURROUNDINGS
 from nngcd.clustering.surroundings import Surroundings
 from nngcd.core import digests
-from nngcd.core.checked_files import read_content
 from nngcd.core.errors import UserError
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import (
@@ -25,6 +24,7 @@ from nngcd.core.run_reading import (
     read_results,
     read_split,
 )
+from nngcd.core.verified_files import read_content
 from nngcd.results.confidence import FILE as CONFIDENCE
 from nngcd.results.confidence import Confidence
 from nngcd.review.session import Review

@@ -15,7 +15,6 @@ from nngcd import settings as settings_module
 from nngcd.backbones.backbone import Backbone
 from nngcd.backbones.hub_cache import revision_of
 from nngcd.core import config, digests
-from nngcd.core.checked_files import read_json
 from nngcd.core.environment import environment, now
 from nngcd.core.errors import DataError
 from nngcd.core.files import json_text, write_json, write_table, write_tensors, write_text, write_yaml
@@ -23,6 +22,7 @@ from nngcd.core.memory import peak_gb
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import FEATURES, read_environment, read_split
 from nngcd.core.run_schemas import Estimate
+from nngcd.core.verified_files import read_json
 from nngcd.counting.curve import k_curve
 from nngcd.counting.estimate_k import KEstimate
 from nngcd.data.holding_back import n_unchecked, why_nothing

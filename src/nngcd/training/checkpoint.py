@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from nngcd.core.checked_files import damaged_file, read_tensors
 from nngcd.core.files import write_tensors
+from nngcd.core.verified_files import damaged_file, read_tensors
 from nngcd.training.learner import Learner
 
 MODEL, MOMENTUM, REMEMBERED = "model.", "momentum.", "remembered."

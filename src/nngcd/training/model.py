@@ -17,13 +17,13 @@ from nngcd.backbones.sizes import with_sizes
 from nngcd.backbones.weights import mismatches
 from nngcd.backbones.whitened import whitened
 from nngcd.core import config, model_schemas
-from nngcd.core.checked_files import read_json, read_tensors
 from nngcd.core.components import find_component
 from nngcd.core.device import Precision
 from nngcd.core.errors import DataError, ResourceError, UserError
 from nngcd.core.files import write_json, write_tensors, write_text
 from nngcd.core.run_reading import CATEGORIES, PREPROCESSOR, read_categories
 from nngcd.core.seeds import torch_generator
+from nngcd.core.verified_files import read_json, read_tensors
 from nngcd.methods.contract import BaseMethod, Task
 from nngcd.training.model_limits import check_outputs, no_larger_than
 

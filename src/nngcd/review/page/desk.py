@@ -160,5 +160,8 @@ def _take(folder: Path, held: ExitStack) -> str:
     except ResourceError as error:
         if not (folder / HOLDER).is_file():
             return f"{error} This page is read-only."
-        return f"This run is already being reviewed by {holder_of(folder)}, so this page is read-only."
+        return (
+            f"This run is already being reviewed by {holder_of(folder)}, so this page is read-only. "
+            "To edit here, stop the other one and start again."
+        )
     return ""

@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 
 from nngcd.clustering.kmeans import KMeans
-from nngcd.core.checked_files import read_tensors
 from nngcd.core.errors import ResourceError, UserError
 from nngcd.core.files import write_tensors
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_features, read_results
 from nngcd.core.seeds import numpy_generator
+from nngcd.core.verified_files import read_tensors
 from nngcd.results.map import FEWEST_IMAGES, beside_nearest, embed, unit, within_unit_square
 from nngcd.review.page.learning import NICENESS
 from nngcd.review.page.unit_features import UnitFeatures

@@ -164,6 +164,7 @@ export class App {
 
   /** Take back the last edits; one that was made on this screen is shown again where it was made. */
   undo(n = 1) {
+    if (!api.run.can_undo) return this.say("There is nothing to undo.");
     return this.tried(async () => {
       await api.undo(n);
       const place = this.trail.splice(-n)[0];

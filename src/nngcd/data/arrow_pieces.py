@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nngcd.core.errors import DataError
 from nngcd.core.places import Place
 from nngcd.core.progress import OnProgress
-from nngcd.data.image_tables import Columns, contents_of, features_of, labels_of, names_of, rows_of_table
+from nngcd.data.arrow_columns import Columns, contents_of, features_of, labels_of, names_of, rows_of_table
 from nngcd.data.packed_splits import label_lookup, refuse_if_too_large, split_of_features, split_of_pack
 from nngcd.data.packs import ColumnPack
 from nngcd.data.reading_settings import ReadingSettings

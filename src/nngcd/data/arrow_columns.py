@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from nngcd.core.errors import DataError
 from nngcd.core.places import Place
+from nngcd.data.csv_rows import inside
 from nngcd.data.decoding import Decoding
-from nngcd.data.manifest_rows import inside
 from nngcd.data.sources import Rows, encoded
 
 FEATURE_NAMES = ("feature", "features", "embedding")

@@ -9,13 +9,13 @@ import torch
 from safetensors.torch import save_file
 
 from nngcd.core import digests
-from nngcd.core.checked_files import read_csv, read_json, read_table, read_tensors
 from nngcd.core.config import read_yaml
 from nngcd.core.errors import ConfigError, DataError
 from nngcd.core.files import write_json, write_table, write_tensors
 from nngcd.core.model_schemas import Categories
 from nngcd.core.run_reading import RESULTS
 from nngcd.core.run_schemas import Environment
+from nngcd.core.verified_files import read_csv, read_json, read_table, read_tensors
 
 DEEP = "[" * 200_000
 
