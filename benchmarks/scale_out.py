@@ -117,7 +117,7 @@ def write_features(folder: Path, n_rows: int) -> None:
     kinds = rng.integers(0, N_KINDS, n)
     features = rng.normal(size=(N_KINDS, N_FEATURES)).astype(np.float32)[kinds]
     features += rng.normal(size=features.shape).astype(np.float32) / 2
-    labels = [f"kind {kind:02d}" if kind < N_OLD and row % 100 < 5 else None for row, kind in enumerate(kinds)]
+    labels = [f"kind {kind:02d}" if kind < N_OLD and row % 1000 < 5 else None for row, kind in enumerate(kinds)]
     values = pa.array(features.astype(np.float16).reshape(-1))
     table = pa.table({"label": labels, "feature": pa.FixedSizeListArray.from_arrays(values, N_FEATURES)})
     pq.write_table(table, folder / "part-00000.parquet", row_group_size=4096)
