@@ -57,8 +57,8 @@ def main() -> None:
         costs = [at_size(folder / str(n), n) for n in sizes]
     (few, many), (less, more) = sizes, costs
     for what in less:
-        growth = (more[what].wall / many) / (less[what].wall / few)
-        targets.append(Target(f"{what}: time per row, {many:,} / {few:,}", growth, GROWTH))
+        growth = (more[what].processor / many) / (less[what].processor / few)
+        targets.append(Target(f"{what}: processor time per row, {many:,} / {few:,}", growth, GROWTH))
         targets.append(Target(f"{what}: peak memory in GB, {many:,} rows", more[what].peak_gb, MOST_GB))
         added = (more[what].peak_gb - less[what].peak_gb) * 1e9 / (many - few)
         print(f"{what}: {added:.0f} more bytes of memory per row")
