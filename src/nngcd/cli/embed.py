@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 OUT_HELP = "File to write (.npy or .parquet), or a folder for parts (also s3://..., gs://...)."
-FORMAT_HELP = "Form of the parts: parquet, or npy with a table of rows beside each."
+FORMAT_HELP = "Format of the parts: parquet, or npy with a table of the rows next to each."
 
 
 def embed(  # noqa: PLR0913 (one parameter per flag)

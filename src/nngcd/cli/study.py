@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nngcd.cli.grid import Asked
     from nngcd.research.grid import Variant
 
-VALUES_HELP = "Run only these values, rows or candidates."
+VALUES_HELP = "Run only these values, rows or candidates, separated by commas."
 ChosenValues = Annotated[str | None, typer.Option("--values", metavar="A,B,...", help=VALUES_HELP)]
 NAME_HELP = "tune, ablation, robustness, temperature, mu, sigma, beta, gamma, activation, pretraining or k."
 CANDIDATES_HELP = "tune: a file of settings to choose from. (default: built in)"

@@ -56,7 +56,7 @@ class Config(gcd.Config):
     concept_weight_start: NotNegative = 0.04
     """Weight of the concept term in the first epoch."""
     concept_weight: NotNegative = 0.4
-    """Weight of the concept term after its rise."""
+    """Weight of the concept term after it has risen."""
     concept_rise: Share = 0.5
     """Share of the epochs over which the weight rises (the paper: 100 of 200), in [0, 1]."""
 
