@@ -150,7 +150,7 @@ def resolve(values: config.Values) -> Settings:
     method, _, added = chosen["method"].partition("+")
     if added in ADDED:
         setting = " ".join(f"--set {name}={str(value).lower()}" for name, value in config.flatten(ADDED[added]).items())
-        raise ConfigError("--method", chosen["method"], f"is a name of `nngcd bench`; use --method {method} {setting}")
+        raise ConfigError("--method", chosen["method"], f"works only in `nngcd bench`; use --method {method} {setting}")
     method_config = find_component("nngcd.methods", chosen["method"], "Method").Config
     recipe, in_effort = _recipe(chosen["method"], chosen["preset"], chosen.get("dataset") or chosen.get("data", ""))
     names = {f.name for f in dataclasses.fields(method_config)}
