@@ -44,10 +44,10 @@ SETTINGS = """A setting has the same name everywhere: `--set training.epochs=50`
 recipe (`preset`); the effort, the file and the flags override it, in this order. An unknown name is an error.
 The defaults below apply before the recipe; [Methods](#methods) lists what each recipe sets.
 """
-METHODS = """The settings of each preset, with the effort it is made for, on your own data. In `official`, benchmarks may
-have other values. Settings of every run are listed if a recipe changes them.
+METHODS = """The settings of each preset, with the effort it is made for, on your own data. In `official`, benchmarks
+may have other values. Settings of every run are listed if a recipe changes them.
 """
-PUBLISHED = """Accuracy on the unlabelled images in per cent, as printed, with a ViT-B. `nngcd bench` prints these numbers
+PUBLISHED = """Accuracies on the unlabelled images in per cent, as printed, with a ViT-B. `nngcd bench` prints them
 next to ours, which are always from the last epoch. They cannot simply be compared with each other: *best on hidden
 labels* is the epoch with the best accuracy on the images that are scored, *best on old test* the one with the best
 accuracy on test images of old classes; methods built on SelEx assume that all classes are equally large; most settings

@@ -50,8 +50,8 @@ def estimate_k(
         labels_n: (n,) label of each image, -1 for unlabelled.
         k_range: fewest and most classes to consider. None: from the labelled classes to as many as it takes, at most
             half the images.
-        method: `pairs` (ours), `accuracy` (GCD's Max-ACC), `hold-out` (CiPR's), `communities` (DCCL's) or `silhouette`,
-            the last two without need of a label, each described in its file `k_by_....py`. `auto`: `pairs` with at
+        method: `pairs` (ours), `accuracy` (GCD's Max-ACC), `hold-out` (CiPR's), `communities` (DCCL's) or `silhouette`;
+            the last two need no labels. Each is described in its file, such as `by_pairs.py`. `auto`: `pairs` with at
             least 5 classes of at least 2 labelled images, `silhouette` with fewer.
         seed: of the starts of k-means, of what is held out and of the bootstrap.
         progress: called with (steps done, steps in all).
