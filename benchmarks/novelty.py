@@ -1,4 +1,4 @@
-"""Which free score tells images of new categories from genuine ones, among rows that a run calls known?
+"""Scores that tell images of new categories from genuine ones, among rows that a run calls known.
 
 The tasks are the development tasks of `open_world.py`, or with `--measured` those that its numbers are reported of. All
 scores are made from the same runs: the learned features, the model's scores, and the labels that training knew.
