@@ -38,8 +38,8 @@ def embed(  # noqa: PLR0913 (one parameter per flag)
 ) -> None:
     """Compute the features of the images of DATA with a backbone, without training or sorting.
 
-    A file has them in single precision, a folder in parts of half precision; a command that was stopped continues
-    with the parts that are missing.
+    A file holds them in single precision, a folder in parts of half precision. A command that was stopped continues
+    with the missing parts.
 
     Example:  nngcd embed my_images/ --out features.npy
     """
