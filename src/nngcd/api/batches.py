@@ -182,7 +182,7 @@ def _image(value: Any, decoding: Decoding, short_side: int) -> Image.Image:  # n
         return to_rgb(value, decoding.grey_range)
     pixels = np.asarray(value)
     if pixels.dtype != np.uint8 or pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in (1, 3, 4)):
-        raise UnreadableError(f"no image ({pixels.dtype} of shape {pixels.shape})")
+        raise UnreadableError(f"not an image ({pixels.dtype} of shape {pixels.shape})")
     return to_rgb(Image.fromarray(pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels))
 
 

@@ -85,7 +85,7 @@ def check_guide(chosen: EagcSettings, method: type[BaseMethod], name: str, n_lab
         what = "trains inside the frozen network" if method.trains else "does not train"
         raise ConfigError("eagc.active", True, f"{name} {what}; leave it out, or choose another method")
     if n_labelled < processes.count():
-        few = "there are none" if not n_labelled else "there are fewer than processes"
+        few = "there are none" if not n_labelled else "there are fewer of them than processes"
         raise ConfigError("eagc.active", True, f"needs labelled images, but {few}; leave it out")
 
 
