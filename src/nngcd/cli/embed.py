@@ -38,8 +38,8 @@ def embed(  # noqa: PLR0913 (one parameter per flag)
 ) -> None:
     """Compute the features of the images of DATA with a backbone, without training or sorting.
 
-    A file holds them in single precision, a folder in parts of half precision. A command that was stopped continues
-    with the missing parts.
+    A file holds them in single precision, a folder in parts of half precision. A stopped command continues with the
+    missing parts.
 
     Example:  nngcd embed my_images/ --out features.npy
     """
