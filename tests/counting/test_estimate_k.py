@@ -235,7 +235,7 @@ def test_of_many_images_a_sample_is_looked_at(method, monkeypatch):
 @pytest.mark.needs("infomap")
 def test_mistakes_are_named():
     x, y = make_blobs(0)
-    with pytest.raises(ConfigError, match="10 labelled classes"):
+    with pytest.raises(ConfigError, match="at least 10, the number of labelled classes"):
         estimate_k(x, y, k_range=(2, 8))
     with pytest.raises(ConfigError, match="fewest"):
         estimate_k(x, y, k_range=(9, 8))
