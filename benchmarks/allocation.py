@@ -57,7 +57,7 @@ def main() -> None:
         print(*cost(arguments.threads))
         return
     rounds = [{way: measure(env, arguments.threads) for way, env in WAYS.items()} for _ in range(N_ROUNDS)]
-    print("| freed memory | ms an image (processor time, three sizes) | of it the system | pages given |")
+    print("| freed memory | ms per image (processor time, three sizes) | of which in the system | pages provided |")
     print("|---|---|---|---|")
     for way in WAYS:
         milliseconds, share, pages = sorted(measured[way] for measured in rounds)[N_ROUNDS // 2]

@@ -1,4 +1,4 @@
-"""Where `chaos.py` does its harm: small data, and quick processes to run commands in.
+"""Test bed of `chaos.py`: small data, and quick processes to run commands in.
 
 One process imports everything and is then forked for each command, so that a `fit` takes a second.
 """

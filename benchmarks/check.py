@@ -1,4 +1,4 @@
-"""How long does `nngcd check` take? Generated JPEGs, read from disk, each with a content of its own.
+"""Time of `nngcd check`, on generated JPEGs read from disk, all different.
 
     python benchmarks/check.py [--images 10000] [--size 500x375] [--assert]
 

@@ -1,4 +1,4 @@
-"""How fast k-means is: beside scikit-learn, beside loops as published code has them, and at twice the size.
+"""Speed of k-means: against scikit-learn, against loops as in published code, and at twice the size.
 
 python benchmarks/clustering.py --assert
 python benchmarks/clustering.py --short

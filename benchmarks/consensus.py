@@ -1,4 +1,4 @@
-"""What several runs on the same data agree on: is it better than each of them?
+"""Consensus of several runs on the same data: is it better than each of them?
 
 Two ways. `mean`: clusters of all runs are matched with those of the first, and the probabilities averaged. `clustered`:
 semi-supervised k-means of the square roots of all probabilities, beside each other. The truth is used for the scores

@@ -1,4 +1,4 @@
-"""What verifying costs: the share of a command's time that goes into sha256, which everything written and read passes.
+"""Cost of verification: the share of a command's time that goes into sha256, which everything written and read passes.
 
 `predict` sorts many small images, where hashing weighs most beside decoding and the network; `fit` computes and keeps
 the views of CUB, if its folder is given. Both read images in their own process, so that nothing escapes the clock.

@@ -1,4 +1,4 @@
-"""Frozen features: torch beside OpenVINO in one run, how photographs are decoded, and whole fits from nothing.
+"""Frozen features: torch against OpenVINO in one run, how photographs are decoded, and whole fits from nothing.
 
 python benchmarks/features.py [--short] [--assert] [--only ROW] [--photos 1000] [--cub PATH/TO/cub]
 

@@ -1,4 +1,4 @@
-"""What benchmarks share: a clock, several calls in turns, targets, and how a run of targets ends."""
+"""Shared by the benchmarks: a clock, several calls in turns, targets, and how a run of targets ends."""
 
 from __future__ import annotations
 

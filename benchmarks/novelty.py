@@ -1,4 +1,4 @@
-"""Which free score tells images of new categories from genuine ones, among rows that a run calls known?
+"""Scores that tell images of new categories from genuine ones, among rows that a run calls known.
 
 The tasks are the development tasks of `open_world.py`, or with `--measured` those that its numbers are reported of. All
 scores are made from the same runs: the learned features, the model's scores, and the labels that training knew.
@@ -93,7 +93,7 @@ def rivals(features_nd: Tensor, scores_nk: Tensor, labels_n: Tensor, row_u: Tens
         "max-logit (Vaze et al. 2022)": -known_uk.amax(-1),
         "energy (Liu et al. 2020)": -known_uk.logsumexp(-1),
         "distance to the 10th labelled neighbour (Sun et al. 2022)": -near_u,
-        "labels of these neighbours that disagree": (votes_un != own_u[:, None]).double().mean(-1),
+        "share of the 10 nearest labelled images with another label": (votes_un != own_u[:, None]).double().mean(-1),
         "Mahalanobis, whitened within classes (Lee et al. 2018)": _mahalanobis(features_nd, labels_n, row_u, n_old),
         "ViM (Wang et al. 2022)": _vim(features_nd, scores_nk, row_u),
         "share without a label among the 10 nearest images": (around_un < 0).double().mean(-1),

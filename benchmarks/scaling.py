@@ -96,7 +96,7 @@ def main() -> None:
     machine = f"{os.cpu_count()} cores, {arguments.threads} threads, {platform.machine()}, torch {torch.__version__}"
     print(f"{machine}; each in a fresh process, best of {n_rounds}")
     print(f"{N_FEATURES} features, {N_CLUSTERS} clusters, {N_MOVES} moves of all centres", flush=True)
-    print(f"\n{'stage':<24}{'images':>12}{'seconds':>10}{'µs an image':>13}{'peak GB':>9}{'grown by':>12}")
+    print(f"\n{'stage':<24}{'images':>12}{'seconds':>10}{'µs per image':>13}{'peak GB':>9}{'grown by':>12}")
     targets = [
         target for stage in arguments.stages.split(",") for target in growth(stage, sizes, n_rounds, arguments.threads)
     ]

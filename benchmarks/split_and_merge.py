@@ -1,4 +1,4 @@
-"""What splits and merges gain: score, names and time with each part of the search on or off, on real or hidden classes.
+"""Gain from splits and merges: score, names and time with each part of the search on or off, on real or hidden classes.
 
 python benchmarks/split_and_merge.py PATH/TO/CUB_200_2011 --dataset cub --cache runs/.nngcd-cache --seeds 0 1 2
 python benchmarks/split_and_merge.py PATH/TO/CUB_200_2011 --dataset cub --cache runs/.nngcd-cache --folds 0 1 2 3

@@ -1,4 +1,4 @@
-"""How fast a training step is: from the view bank and online, beside a loop that passes every view through twice.
+"""Speed of a training step, from the view bank and online, against a loop that passes every view through twice.
 
 The reference does what the published loop does: student and teacher each run the whole network on every view, the last
 block is trained. All sides have the same heads, loss and optimiser; images are decoded beforehand for all of them.

@@ -1,4 +1,4 @@
-"""How OpenMP threads should wait for each other: one NN-GCD step of effort quick, alone and beside a busy process.
+"""Ways for OpenMP threads to wait for each other: one NN-GCD step of effort quick, alone or next to a busy process.
 
 python benchmarks/waiting.py
 """

@@ -41,16 +41,16 @@ PACKAGES = {
 }
 SETTINGS = """A setting has the same name everywhere: `--set training.epochs=50` on the command line,
 `training: {epochs: 50}` in a file for `--config`, and a line in the run's `config.yaml`. A run starts from its method's
-recipe (`preset`) and lays the effort, the file and the flags over it, in this order. An unknown name is an error.
-Defaults below are those before a recipe; [Methods](#methods) has what each recipe sets.
+recipe (`preset`); the effort, the file and the flags override it, in this order. An unknown name is an error.
+The defaults below apply before the recipe; [Methods](#methods) lists what each recipe sets.
 """
-METHODS = """The settings of each preset, with the effort it is made for, on data of your own. Benchmarks may have
-values of their own in `official`. Settings of every run are listed where a recipe changes them.
+METHODS = """The settings of each preset, with the effort it is made for, on your own data. In `official`, benchmarks
+may have other values. Settings of every run are listed if a recipe changes them.
 """
-PUBLISHED = """Accuracy on the unlabelled images in per cent, as printed, of a ViT-B. `nngcd bench` prints these numbers
-next to ours, which are always of the last epoch. They cannot simply be compared with each other: *best on hidden
-labels* is the epoch with the best accuracy on the images that are scored, *best on old test* that with the best
-accuracy on test images of old classes; methods built on SelEx use that all classes are equally large; most settings
+PUBLISHED = """Accuracies on the unlabelled images in per cent, as printed, with a ViT-B. `nngcd bench` prints them
+next to ours, which are always from the last epoch. They cannot simply be compared with each other: *best on hidden
+labels* is the epoch with the best accuracy on the images that are scored, *best on old test* the one with the best
+accuracy on test images of old classes; methods built on SelEx assume that all classes are equally large; most settings
 differ by data set.
 """
 PYTHON = """`nngcd.run` and `CategoryDiscovery` make and use run folders ([Start here](../start.md) has an example). The

@@ -416,7 +416,7 @@ def _(root):
     put(root / "_unlabelled" / "moving.gif", pixels(1), save_all=True, append_images=[pixels(2), pixels(3)])
 
 
-@case("D26 extensions", "D26  2 images with another or no extension", "read by content", expect={"n_images": 21})
+@case("D26 extensions", "D26  2 images with a wrong or missing extension", "read by content", expect={"n_images": 21})
 def _(root):
     folder(root)
     put(root / "_unlabelled" / "png.jpg", encoded(pixels(1), "PNG"))

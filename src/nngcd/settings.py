@@ -65,16 +65,17 @@ class Settings(Checked):
     tail_blocks: WholeFromOne = 1
     """Number of blocks (ViT) or stages (CNN) at the end of the backbone that efforts normal and full train."""
     tail_norm: bool = False
-    """Whether they also train the norm layer after the last block (ViT, Swin, ConvNeXt), as DCCL's authors do."""
+    """Whether efforts normal and full also train the norm layer after the last block (ViT, Swin, ConvNeXt), as DCCL's
+    authors do."""
     image_size: WholeFromOne | None = None
     """Side of the square crop in pixels; when absent, that of the data set or of the backbone."""
     whitened_features: WholeFromOne | None = None
-    """Number of principal directions of the pre-trained features to keep and to whiten within the labelled classes, so
-    that differences within a class count less. When absent, the features stay as they are."""
+    """Number of principal directions of the pre-trained features that are kept and whitened within the labelled
+    classes, so that differences within a class count less. When absent, the features stay as they are."""
     device: str = "auto"
-    """auto, cpu, cuda or mps."""
+    """Device to compute on: auto, cpu, cuda or mps."""
     precision: str = "auto"
-    """auto, 32-true, 16-mixed or bf16-mixed."""
+    """Number format: auto, 32-true, 16-mixed or bf16-mixed."""
     engine: Engine = USUAL
     """Engine for frozen networks: torch, openvino (on a CPU), or auto, which uses OpenVINO if a trial shows that it
     gives the same numbers faster."""
@@ -92,7 +93,7 @@ class Settings(Checked):
     training: TrainingSettings = field(default_factory=TrainingSettings)
     """Optimiser and schedule."""
     eagc: EagcSettings = field(default_factory=EagcSettings)
-    """A plug-in for every method: gradients of unlabelled images spare what labelled images have taught."""
+    """EAGC, a plug-in that protects what labelled images teach from the gradients of unlabelled ones."""
     loss: Any = None
     """The method's own settings: the `Config` in its file."""
 
@@ -149,7 +150,7 @@ def resolve(values: config.Values) -> Settings:
     method, _, added = chosen["method"].partition("+")
     if added in ADDED:
         setting = " ".join(f"--set {name}={str(value).lower()}" for name, value in config.flatten(ADDED[added]).items())
-        raise ConfigError("--method", chosen["method"], f"is a name of `nngcd bench`; use --method {method} {setting}")
+        raise ConfigError("--method", chosen["method"], f"works only in `nngcd bench`; use --method {method} {setting}")
     method_config = find_component("nngcd.methods", chosen["method"], "Method").Config
     recipe, in_effort = _recipe(chosen["method"], chosen["preset"], chosen.get("dataset") or chosen.get("data", ""))
     names = {f.name for f in dataclasses.fields(method_config)}

@@ -165,7 +165,7 @@ def test_runs_side_by_side(nngcd, arrays, tmp_path):
     assert "| kmeans | 50.0 ± 0.0 | 60.0 ± 0.0 | - | 40.0 ± 0.0 | - | 0.5 ± 0.0 |" in out
     assert "made up; 1,234 images" in out
     assert "It holds 3 runs: name one, such as" in " ".join(nngcd("compare", tmp_path)[2].split())
-    assert "simgcd is ahead of kmeans by 3.0 All with their one common seed" in out
+    assert "simgcd is ahead of kmeans by 3.0 All on their only common seed" in out
     found = json.loads(nngcd("compare", *runs, "--json")[1])
     assert found["best"] == "simgcd"
     first = found["rows"][0]["scores"]["0"]

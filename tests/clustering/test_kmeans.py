@@ -386,7 +386,7 @@ def test_once_few_centres_move_few_products_are_made(monkeypatch):
 @pytest.mark.parametrize("scale", [1e20, 1e-25])
 def test_features_that_cannot_be_squared_are_refused(scale):
     points, _ = make_blobs(0)
-    with pytest.raises(DataError, match="about their mean overflow when squared; rescale them"):
+    with pytest.raises(DataError, match="about their mean are too large or too small to be squared; rescale"):
         KMeans(3).fit(points * np.float32(scale))
     assert len(np.unique(KMeans(3).fit(points.astype(np.float64) * scale).labels_)) == 3
 

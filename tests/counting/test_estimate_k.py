@@ -228,14 +228,14 @@ def test_of_many_images_a_sample_is_looked_at(method, monkeypatch):
     x, y = make_blobs(0, n_classes=12, n_old=6, separation=1.5, n_images=40)
     check(estimate_k(x, y, method=method))
     assert estimate_k(x, y, method=method, k_range=(10, 480)).k >= 10
-    with pytest.raises(ConfigError, match=r"up to 300 can be told, because so many of the 480 images"):
+    with pytest.raises(ConfigError, match=r"must begin at 300 or below: only so many of the 480 images"):
         estimate_k(x, y, method=method, k_range=(400, 480))
 
 
 @pytest.mark.needs("infomap")
 def test_mistakes_are_named():
     x, y = make_blobs(0)
-    with pytest.raises(ConfigError, match="10 labelled classes"):
+    with pytest.raises(ConfigError, match="at least 10, the number of labelled classes"):
         estimate_k(x, y, k_range=(2, 8))
     with pytest.raises(ConfigError, match="fewest"):
         estimate_k(x, y, k_range=(9, 8))

@@ -85,7 +85,7 @@ def test_labels_may_come_from_a_table(tmp_path):
     split, _ = open_dataset(str(tmp_path / "data"), reading=ReadingSettings(labels=str(table)))
     assert (split.class_names, split.n_labelled) == (("moon", "sun"), 2)
     table.write_text("file_name,label\nother.png,sun\n")
-    with pytest.raises(DataError, match=r"D15: no row of .*names an image of the data"):
+    with pytest.raises(DataError, match=r"D15: no row of .*gives a label to an image of the data"):
         open_dataset(str(tmp_path / "data"), reading=ReadingSettings(labels=str(table)))
 
 

@@ -12,8 +12,8 @@ MANY = {"known_splits": [FOUND | {"category": f"oak {i}"} for i in range(7)]}
 
 def test_a_split_is_told_in_a_sentence():
     assert split_words({"known_splits": [FOUND | {"epoch": 3}, FOUND]}) == [
-        "'oak' was split after epochs 3 and 5: 51 of its 102 images formed a group with none of the 26 labelled images "
-        "used in training."
+        "'oak' was split after epochs 3 and 5: 51 of its 102 images formed a group that holds none of the 26 labelled "
+        "images used in training."
     ]
     assert split_words({}) == []
 

@@ -34,7 +34,9 @@ def test_published_numbers_stand_beside_ours_and_errors_are_marked():
     assert report.lines[0][:3] == ["gcd", "50.0", "60.0"]
     assert report.lines[0][-2:] == ["1.5", "7.0"]
     assert [line[place + 1] for line in report.lines] == ["best on old test", "best on hidden labels", "-"]
-    assert any(note.startswith("of the epoch: ") and "Ours are of the last epoch" in note for note in report.notes)
+    assert any(
+        note.startswith("of the epoch: ") and "Ours are always from the last epoch" in note for note in report.notes
+    )
 
 
 def test_the_protocol_says_what_the_numbers_are():

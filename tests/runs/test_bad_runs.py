@@ -72,7 +72,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(nngcd, arrays, tmp
 def test_t02_hardly_more_images_than_categories_is_said(nngcd, arrays, tmp_path):
     code, _, err = nngcd("fit", arrays, "--k", 200, "--out", tmp_path / "run", *KMEANS)
     assert code == 0
-    assert "T02: --k 200 for 240 images: 1.2 images per category" in said(err)
+    assert "T02: --k 200 leaves only 1.2 images per category (240 images)" in said(err)
 
 
 def test_t03_an_estimate_at_the_end_of_its_range_is_said(nngcd, arrays, tmp_path):

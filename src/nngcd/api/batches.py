@@ -1,4 +1,4 @@
-"""Objects that engines such as Ray Data and Spark call with batches: pickled small, loaded where they work."""
+"""Functions of batches for engines such as Ray Data and Spark: small to pickle, and loaded where they run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Batch = Mapping[str, Any]
 
 
 class OnBatches(ABC):
-    """A function of batches that carries only what it is made from; what it needs is loaded at its first batch."""
+    """A function of batches that is pickled by its settings alone; it loads what it needs at its first batch."""
 
     column: str
 
@@ -66,9 +66,9 @@ class Predictor(OnBatches):
         column: the column of images, or of features if the run was made from features.
         top: the number of further candidate categories for each image.
         unsure: the share of known images to call unsure; by default as in the run.
-        prefix: what the names of new columns begin with.
+        prefix: put before the names of new columns.
         device: auto, cpu, cuda or mps.
-        engine: the engine of frozen networks; the same for all workers gives the same numbers.
+        engine: the engine of frozen networks; with one engine, all workers give the same numbers.
         workers: threads that decode images, for each worker of the engine.
 
     Example:
@@ -114,9 +114,9 @@ class Embedder(OnBatches):
         weights: local weights of the network, which every worker must be able to read.
         image_size: side of the crop in pixels; by default the network's own.
         column: the column of images.
-        prefix: what the names of new columns begin with.
+        prefix: put before the names of new columns.
         device: auto, cpu, cuda or mps.
-        engine: the engine of frozen networks; the same for all workers gives the same numbers.
+        engine: the engine of frozen networks; with one engine, all workers give the same numbers.
         workers: threads that decode images, for each worker of the engine.
     """
 
@@ -182,7 +182,7 @@ def _image(value: Any, decoding: Decoding, short_side: int) -> Image.Image:  # n
         return to_rgb(value, decoding.grey_range)
     pixels = np.asarray(value)
     if pixels.dtype != np.uint8 or pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in (1, 3, 4)):
-        raise UnreadableError(f"no image ({pixels.dtype} of shape {pixels.shape})")
+        raise UnreadableError(f"not an image ({pixels.dtype} of shape {pixels.shape})")
     return to_rgb(Image.fromarray(pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels))
 
 

@@ -86,7 +86,8 @@ def choose_backbone(device: torch.device, *, may_download: Callable[[str], bool]
             words = f"backbone: {best.title}, to be downloaded ({cost})"
             return ChosenBackbone(best.name, best.image_size, words + note)
     words = (
-        f"backbone: {OWN_BACKBONE} (packaged). More accurate on photographs: {best.title} ({cost}), with --download yes"
+        f"backbone: {OWN_BACKBONE} (packaged). More accurate on photographs: {best.title} ({cost}); to use it: "
+        "nngcd fit ... --download yes"
     )
     return ChosenBackbone(OWN_BACKBONE, None, words + note)
 

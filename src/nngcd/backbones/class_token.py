@@ -14,7 +14,7 @@ The constant is the same for all tokens, so softmax does not see it. With the at
 Per image this costs T H D instead of T D D, and the tokens are only read: no tensor of their size is written, neither
 here nor in the gradients of the weights. Where keys are normed (`k_norm`), they alone are computed for all tokens.
 
-`benchmarks/training.py` measures it beside timm's block; docs/results/speed.md has the numbers.
+`benchmarks/training.py` compares it with timm's block; docs/results/speed.md has the numbers.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def _key(backbone: Backbone) -> str:
 
 @torch.no_grad()
 def _try(backbone: Backbone) -> Trial:
-    """Return how OpenVINO does beside torch; whatever goes wrong in it, torch still works."""
+    """Return how OpenVINO compares with torch; whatever goes wrong in it, torch still works."""
     trunk, side = backbone.trunk, backbone.preprocessing.image_size
     noise = torch.randint(256, (N_TRIED, 3, side, side), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
     images = backbone.preprocessing.normalise(noise)

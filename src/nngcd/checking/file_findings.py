@@ -101,7 +101,7 @@ def _left_out(seen: Seen) -> Iterator[Finding]:
             f"'{files[0].file_name}' ({files[0].reason})",
         )  # fmt: skip
     if ignored := seen.listed.ignored:
-        files = tuple(Problem(name, "D28", "not an image by its name") for name in ignored)
+        files = tuple(Problem(name, "D28", "not an image, judging by its name") for name in ignored)
         yield Finding(
             code="D28", severity="note", what=f"{count(len(ignored), 'other file')}: {endings(ignored)}",
             effect="not images, judging by their names; ignored", files=files,
@@ -158,6 +158,6 @@ def _extensions(seen: Seen) -> Iterator[Finding]:
     if wrong:
         yield Finding(
             code="D26", severity="note", effect="read by content", files=wrong,
-            what=f"{count(len(wrong), 'image')} with another or no extension, first '{wrong[0].file_name}' "
+            what=f"{count(len(wrong), 'image')} with a wrong or missing extension, first '{wrong[0].file_name}' "
             f"{wrong[0].reason}",
         )  # fmt: skip

@@ -84,7 +84,7 @@ class ImageTable:
         """Return the report of `nngcd check`: print it, or look at `.problems` and `.duplicates`.
 
         Args:
-            times: whether to estimate how long a fit takes; needs a few seconds.
+            times: whether to estimate how long a fit will take; this takes a few seconds.
         """
         if self._report is None:
             is_in_memory = self._reading is None

@@ -20,7 +20,7 @@ KEPT = ("views-*", "seen-*", "engines")
 """Names of files that nngcd puts into a cache; nothing else in the folder is touched."""
 
 Folder = Annotated[Path | None, typer.Option("--cache", metavar="FOLDER", help="Cache folder. (default: your own)")]
-Days = Annotated[int, typer.Option(min=0, help="Delete only features that no run has added to for N days.")]
+Days = Annotated[int, typer.Option(min=0, help="Delete only folders that no run has added to for N days.")]
 
 app = typer.Typer(no_args_is_help=True, help="List or delete the features kept for later runs.")
 

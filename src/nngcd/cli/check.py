@@ -17,7 +17,7 @@ from nngcd.core.errors import ConfigError, DataError
 OUT_HELP = (
     "Folder for summary.json, problems.csv, duplicates.csv and near_copies.csv. (default: DATA.check, next to DATA)"
 )
-TIMES_HELP = "Estimate how long a fit takes (needs a few seconds)."
+TIMES_HELP = "Estimate how long a fit will take (this takes a few seconds)."
 
 
 @takes_reading

@@ -19,7 +19,9 @@ N_PROBLEMS_SHOWN = 20
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A benchmark, as in `nngcd data list`.")]
 Root = Annotated[Path, typer.Argument(metavar="ROOT", help="The folder where its official archive was unpacked.")]
-OptionalRoot = Annotated[Path | None, typer.Argument(metavar="ROOT", help="The folder. (default: as added)")]
+OptionalRoot = Annotated[
+    Path | None, typer.Argument(metavar="ROOT", help="The folder of the data set. (default: as added)")
+]
 
 app = typer.Typer(no_args_is_help=True, help="List, add and check benchmark data sets. Nothing is downloaded.")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 OUT_HELP = "File to write (.npy or .parquet), or a folder for parts (also s3://..., gs://...)."
-FORMAT_HELP = "Form of the parts: parquet, or npy with a table of rows beside each."
+FORMAT_HELP = "Format of the parts: parquet, or npy with a table of the rows next to each."
 
 
 def embed(  # noqa: PLR0913 (one parameter per flag)
@@ -38,8 +38,8 @@ def embed(  # noqa: PLR0913 (one parameter per flag)
 ) -> None:
     """Compute the features of the images of DATA with a backbone, without training or sorting.
 
-    A file has them in single precision, a folder in parts of half precision; a command that was stopped continues
-    with the parts that are missing.
+    A file holds them in single precision, a folder in parts of half precision. A stopped command continues with the
+    missing parts.
 
     Example:  nngcd embed my_images/ --out features.npy
     """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nngcd.export.source import WrittenExport
 
 TO_HELP = "Formats, separated by commas: csv, parquet, folders, coco, labelstudio, hf, onnx."
-LINK_HELP = "Place image files as hard links, symbolic links or copies."
+LINK_HELP = "Export images as hard links, symbolic links or copies."
 SKIP_HELP = "Skip images that no longer exist, and say how many."
 
 
@@ -26,7 +26,7 @@ def export(  # noqa: PLR0913 (one parameter per flag)
     link: Annotated[str, typer.Option(metavar="hard|sym|copy", help=LINK_HELP)] = "hard",
     only: Annotated[str | None, typer.Option(metavar="reviewed", help="Export only reviewed images.")] = None,
     csv: Annotated[
-        str, typer.Option(metavar="plain|excel", help="Form of the CSV; excel is safe to open in a spreadsheet.")
+        str, typer.Option(metavar="plain|excel", help="CSV style; excel is safe to open in a spreadsheet.")
     ] = "plain",
     root: shared_options.ImageRoot = None,
     skip_missing: Annotated[bool, typer.Option("--skip-missing", help=SKIP_HELP)] = False,

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from nngcd.runs.merging import Merged
     from nngcd.runs.sharing import Shared
 
-SHARD_HELP = "Share of the work of this process, 0/4 to 3/4, or auto (torchrun, SLURM). Needs a folder as --out."
+SHARD_HELP = (
+    "This process's share of the work, 0/4 to 3/4 for example, or auto (torchrun, SLURM). Needs a folder as --out."
+)
 Shard = Annotated[str | None, typer.Option("--shard", metavar="I/N", help=SHARD_HELP)]
 Parts = Annotated[str, typer.Argument(metavar="OUT", help="Folder of parts that `embed` or `predict` wrote.")]
 OneFile = Annotated[Path | None, typer.Option(help="Also write all rows as one table: .csv or .parquet.")]

@@ -46,8 +46,8 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
 ) -> None:
     """Sort the images of DATA into the categories of a finished run.
 
-    Takes any number of images. A table appears once it is complete; a folder is written in parts, and a command
-    that was stopped continues where it was.
+    Takes any number of images. A table appears once it is complete. A folder is written in parts, and a stopped
+    command continues where it left off.
 
     Example:  nngcd predict runs/first new_images/ --out new.csv
     """

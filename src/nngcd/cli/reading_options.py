@@ -35,7 +35,7 @@ _OPTIONS: dict[str, Any] = {
         list[str] | None, _flag("--same", metavar="A=B", help="B is another spelling of category A.")
     ],
     "label_level": Annotated[
-        int | None, _flag("--label-level", metavar="N", help="Folder level whose names are the categories.")
+        int | None, _flag("--label-level", metavar="N", help="Level of sub-folders that are categories. (default: 1)")
     ],
     "image_root": Annotated[
         Path | None, _flag("--root", metavar="FOLDER", help="Folder that a table's paths are relative to.")
@@ -45,7 +45,7 @@ _OPTIONS: dict[str, Any] = {
     ],
     "rest": Annotated[
         str | None,
-        _flag("--rest", metavar="unlabelled|ignore", help="How to treat images that the table does not list."),
+        _flag("--rest", metavar="unlabelled|ignore", help="Sort images that the table does not list, or ignore them."),
     ],
     "allow_bad": Annotated[
         float | None, _flag("--allow-bad", metavar="SHARE", help="Share of unreadable files to accept. (default: 0.1)")
@@ -57,10 +57,11 @@ _OPTIONS: dict[str, Any] = {
     ],
     "sample": Annotated[
         int | None,
-        _flag("--sample", metavar="N", help="Train on all labelled and, up to N in all, other images; then sort all."),
+        _flag("--sample", metavar="N", help="Train on N images, all labelled ones among them; then sort all."),
     ],
     "grey16": Annotated[
-        str | None, _flag("--grey16", metavar="per-image|fixed:A-B", help="Scale of 16-bit and float images.")
+        str | None,
+        _flag("--grey16", metavar="per-image|fixed:A-B", help="Black and white values of 16-bit and float images."),
     ],
 }  # fmt: skip
 _FLAG_OF = {

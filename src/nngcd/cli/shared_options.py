@@ -58,8 +58,10 @@ _UNSURE_HELP = "Share of known images to call unsure, from 0 to 1. (default: 0.0
 Unsure = Annotated[float | None, typer.Option(metavar="SHARE", help=_UNSURE_HELP)]
 Seeds = Annotated[str, typer.Option(help="Seeds to run, for example 0-2 for a mean and deviation.")]
 Smoke = Annotated[bool, typer.Option("--smoke", help="Quick trial: two epochs on about 300 images.")]
-Device = Annotated[str, typer.Option(help="Where to compute: auto, cpu, cuda or mps.")]
-OptionalDevice = Annotated[str | None, typer.Option(help="Where to compute: auto, cpu, cuda or mps. (default: auto)")]
+Device = Annotated[str, typer.Option(help="Device to compute on: auto, cpu, cuda or mps.")]
+OptionalDevice = Annotated[
+    str | None, typer.Option(help="Device to compute on: auto, cpu, cuda or mps. (default: auto)")
+]
 _ENGINE_HELP = "Engine for frozen networks: auto, torch or openvino. (default: auto)"
 Engine = Annotated[str | None, typer.Option(metavar="ENGINE", help=_ENGINE_HELP)]
 Workers = Annotated[

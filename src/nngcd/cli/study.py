@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nngcd.cli.grid import Asked
     from nngcd.research.grid import Variant
 
-VALUES_HELP = "Run only these values, rows or candidates."
+VALUES_HELP = "Run only these values, rows or candidates, separated by commas."
 ChosenValues = Annotated[str | None, typer.Option("--values", metavar="A,B,...", help=VALUES_HELP)]
 NAME_HELP = "tune, ablation, robustness, temperature, mu, sigma, beta, gamma, activation, pretraining or k."
 CANDIDATES_HELP = "tune: a file of settings to choose from. (default: built in)"
@@ -51,8 +51,8 @@ def study(  # noqa: PLR0913 (one parameter per flag)
     """Run NN-GCD over a range of one setting, or with components switched off, and draw the figure.
 
     `tune` chooses settings without using the truth. It makes a smaller task from the labelled images alone, where half
-    of the classes play the new ones. Every method gets the same candidates (--method simgcd,nngcd), and each seed
-    hides different classes.
+    of the classes play the part of new ones. Every method gets the same candidates (--method simgcd,nngcd), and each
+    seed hides different classes.
 
     Makes one folder per run. If interrupted, repeat the command to continue.
 

@@ -43,7 +43,7 @@ class Links(NamedTuple):
 
 
 def check_infomap() -> None:
-    """Raise `ResourceError` unless Infomap is installed; its licence is the GPL, so nngcd does not bring it along."""
+    """Raise `ResourceError` unless Infomap is installed; its licence is the GPL, so nngcd does not include it."""
     if importlib.util.find_spec("infomap") is None:
         raise ResourceError(
             "communities need infomap, which is not installed. Install it: pip install 'nngcd[dccl]' (Python 3.11 or "

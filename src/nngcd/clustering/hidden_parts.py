@@ -67,7 +67,7 @@ def hidden_parts(
         cluster_n: the cluster of each image; cluster k < n_old is old class k, and labelled images are in theirs.
         labels_n: -1 for unlabelled images.
         n_old: how many clusters are known.
-        level: which share of the parts may be no other category, on average.
+        level: the share of the parts that may be wrong, on average.
     """
     is_labelled_n = labels_n >= 0
     share = typical_share(cluster_n, is_labelled_n, n_old)
@@ -135,7 +135,7 @@ def part_apart(unit_md: Tensor, is_labelled_m: Tensor) -> Tensor:
     """Return is_part_m: the images of a cluster that are nearer to a second centre than to the labelled images' side.
 
     Two-means in which labelled images always count for the first centre; the second starts far from them and is the
-    mean of unlabelled images only. Labelled images that lie nearer to it nevertheless speak against the part.
+    mean of unlabelled images only. Labelled images that are nearer to it still count against the part.
 
     Args:
         unit_md: features of the cluster's images, of length 1.

@@ -44,7 +44,7 @@ def check_labels(
 ) -> LabelCheck:
     """Count the known categories whose labelled images differ from the other images of their cluster.
 
-    If labels are dealt out at random, the neighbours of a labelled image are labelled as often as any image of the
+    If labels are given at random, the neighbours of a labelled image are labelled as often as any image of the
     cluster: the nearest-neighbour test of two samples (Schilling 1986; Henze 1988), by permutation.
 
     Args:

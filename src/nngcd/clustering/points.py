@@ -139,7 +139,8 @@ def check_directions(row_nd: Tensor) -> None:
 
 def _cannot_be_squared(value_nd: Tensor, where: str) -> DataError:
     least, most = (float(end) for end in value_nd.aminmax())
-    return DataError(f"features from {least:.1g} to {most:.1g}{where} overflow when squared; rescale them")
+    found = f"features from {least:.1g} to {most:.1g}{where} are too large or too small to be squared"
+    return DataError(f"{found}; rescale them, for example to unit length")
 
 
 def as_rows(values: Rows) -> Tensor:
@@ -274,7 +275,7 @@ def check_settings(points: Points, settings: KMeansSettings) -> None:
 def check_tolerance(tol: float) -> None:
     """Raise `ConfigError` unless it is a share."""
     if not isinstance(tol, Real) or not tol >= 0:
-        raise ConfigError("tol", tol, "must be a number from 0")
+        raise ConfigError("tol", tol, "must be a number, 0 or more")
 
 
 def check_counts(**numbers: int) -> None:

@@ -136,7 +136,7 @@ class SemiSupervisedKMeans(Centroids):
 def last_unless_clearly_worse(starts: Starts) -> Starts:
     """Return the last start alone if its inertia is next to the least; else all.
 
-    Near the least inertia lie many partitions of nearly the same, among which inertia says nothing about classes.
+    Many partitions have nearly the least inertia, and among these inertia says nothing about classes.
     """
     inertias = starts[2]
     if inertias[-1] > (1 + INERTIA_MARGIN) * min(inertias):

@@ -21,7 +21,7 @@ LEAST_KNOWN = 2
 
 
 class Merge(NamedTuple):
-    """Two clusters that can do with one centre."""
+    """Two clusters that need only one centre."""
 
     kept: int
     """The larger one."""
@@ -83,7 +83,7 @@ def split_and_merge(  # noqa: PLR0913 (images, their clusters, their labels, and
         labels_n: -1 for unlabelled images.
         n_old: how many clusters are known.
         n_clusters: how many there are.
-        level: which share of the splits may be wrong, on average.
+        level: the share of the splits that may be wrong, on average.
         k_range: fewest and most clusters there may be. None: their number stays, and a merge pays for each split.
     """
     cluster_n = torch.where(labels_n >= 0, labels_n, cluster_n)

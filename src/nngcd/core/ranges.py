@@ -36,7 +36,7 @@ WholeNotNegative = Annotated[int, NOT_NEGATIVE]
 FromOne = Annotated[float, FROM_ONE]
 WholeFromOne = Annotated[int, FROM_ONE]
 AtLeastOne = Annotated[int, Range(f"at least 1 and at most {MOST:,}", lambda value: 1 <= value <= MOST)]
-"""More than a million is a slip."""
+"""More than a million is a mistake."""
 
 
 class Checked:

@@ -1,4 +1,4 @@
-"""Lets torchvision, and timm with it, be imported beside a torch build that its compiled part was not made for.
+"""Lets torchvision, and timm with it, be imported with a torch build that its compiled part was not made for.
 
 The torchvision wheel on PyPI is built for CUDA. Beside a CPU build of torch its compiled extension does not load, and
 then `import torchvision` stops with "operator torchvision::nms does not exist", because it describes two operators that

@@ -45,8 +45,8 @@ def given_k(split: Split, k: int | str | None, k_range: tuple[int, int] | None) 
     if first > len(split):
         raise ConfigError("k", k, f"T02: must be at most {len(split)}, the number of images")
     if len(split) < FEWEST_PER_CATEGORY * first:
-        text = f"T02: --k {k} for {len(split):,} images: {len(split) / first:.1f} images per category."
-        warn(text)
+        per_category = f"{len(split) / first:.1f} images per category"
+        warn(f"T02: --k {k} leaves only {per_category} ({len(split):,} images). Try a smaller --k.")
     return first if first == last else None
 
 

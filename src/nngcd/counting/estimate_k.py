@@ -50,8 +50,8 @@ def estimate_k(
         labels_n: (n,) label of each image, -1 for unlabelled.
         k_range: fewest and most classes to consider. None: from the labelled classes to as many as it takes, at most
             half the images.
-        method: `pairs` (ours), `accuracy` (GCD's Max-ACC), `hold-out` (CiPR's), `communities` (DCCL's) or `silhouette`,
-            the last two without need of a label, each described in its file `k_by_....py`. `auto`: `pairs` with at
+        method: `pairs` (ours), `accuracy` (GCD's Max-ACC), `hold-out` (CiPR's), `communities` (DCCL's) or `silhouette`;
+            the last two need no labels. Each is described in its file, such as `by_pairs.py`. `auto`: `pairs` with at
             least 5 classes of at least 2 labelled images, `silhouette` with fewer.
         seed: of the starts of k-means, of what is held out and of the bootstrap.
         progress: called with (steps done, steps in all).
@@ -113,7 +113,8 @@ def _task(
         row_nd, class_n = row_nd[torch.from_numpy(keep)], numbered(class_n[keep])
         last = min(last, MAX_ROWS)
         if first > last:
-            reason = f"up to {MAX_ROWS:,} can be told, because so many of the {n_images:,} images are looked at; give K"
+            few = f"only so many of the {n_images:,} images are examined"
+            reason = f"must begin at {MAX_ROWS:,} or below: {few}; give K instead"
             raise ConfigError("k_range", (first, n_images) if k_range is None else k_range, reason)
     show = progress or (lambda done, total: None)
     return CountingTask(row_nd, class_n, n_images, n_old, first, last, k_range is not None, seed, show)
@@ -130,7 +131,11 @@ def _checked_range(k_range: tuple[int, int] | None, n_old: int, n_images: int) -
     if not 1 <= first <= last:
         raise ConfigError("k_range", k_range, "must be (fewest, most) with 1 <= fewest <= most")
     if last < n_old:
-        raise ConfigError("k_range", k_range, f"must reach the {n_old} labelled classes; K counts old and new classes")
+        raise ConfigError(
+            "k_range",
+            k_range,
+            f"must reach at least {n_old}, the number of labelled classes; K counts old and new ones",
+        )
     if first > n_images:
         raise ConfigError("k_range", k_range, f"must not begin above the {n_images} images")
     return max(first, n_old, 1), min(last, n_images)

@@ -54,8 +54,8 @@ def given_labels(
     found = label_lookup(reading)(names, labels)
     if reading.labels and not any(label is not None for label in found):
         raise DataError(
-            f"D15: no row of '{reading.labels}' names an image of the data and its label (first of the data: "
-            f"'{names[0]}')."
+            f"D15: no row of '{reading.labels}' gives a label to an image of the data. File names must be as in the "
+            f"data, where the first is '{names[0]}'."
         )
     return found
 

@@ -25,17 +25,17 @@ class ReadingSettings(Checked):
     category_names: tuple[str, ...] = ()
     """Unclear labels, such as unknown, that are real categories."""
     same: tuple[str, ...] = ()
-    """Other spellings of a category, as "Owl=owl ": the second label is read as the first."""
+    """Other spellings of a category, such as "Owl=owl ": the second label is read as the first."""
     label_level: WholeFromOne = 1
     """Level of sub-folders whose names are the categories."""
     allow_bad: Share = ALLOWED_BAD
     """Largest accepted share of missing or unreadable files."""
     labels: str | None = None
-    """A table (file_name, label) with the labels of a folder's images; sub-folders are then not categories."""
+    """A table (file_name, label) with the labels of a folder's images; then sub-folders are not categories."""
     image_root: str | None = None
     """The folder that a table's paths are relative to; the folder of the table when absent."""
     columns: tuple[str, ...] = ()
-    """Names of a table's columns, as "label=Klasse"."""
+    """Names of a table's columns, such as "label=Klasse"."""
     rest: Literal["auto", "unlabelled", "ignore"] = "auto"
     """Images in the folder that the table does not list. auto: unlabelled with `labels`, otherwise ignored."""
     follow_links: bool = False
@@ -49,8 +49,9 @@ class ReadingSettings(Checked):
     n_images: WholeFromOne | None = None
     """Use only about this many images, chosen at random, for a trial; all when absent."""
     sample: WholeFromOne | None = None
-    """Train on all labelled images and, up to this many in all, others, then sort all with the trained model. Features
-    are drawn evenly from strata of alike ones, images at random; all when absent."""
+    """Train on all labelled images plus others, up to this many in total, then sort all with the trained model. The
+    others are drawn at random or, if the data are features, evenly from groups of similar ones. When absent, train on
+    all."""
     draw: Draw = "pooled"
     """The way a benchmark's labelled half is drawn: pooled, as in the field, or stratified (half of each old class)."""
     labels_per_class: WholeFromOne | None = None
@@ -58,15 +59,16 @@ class ReadingSettings(Checked):
     long_tail: FromOne | None = None
     """Thin out a benchmark's classes until the largest is this many times the smallest; unchanged when absent."""
     hide_classes: ShareBelowOne = 0.0
-    """Use the labelled images only, and hide this share of their classes, which then act as new ones, and half of the
-    other labels; all hidden images are scored. Compares settings without using the truth. 0 is off."""
+    """Use only the labelled images, hide the labels of this share of their classes, which then act as new ones, and
+    hide half of the other labels. All images with a hidden label are scored, so that settings can be compared without
+    the truth. 0 is off."""
     fold: WholeNotNegative = 0
     """Selects the hidden classes: consecutive folds hide different classes until every class has been hidden once,
     then they are drawn again."""
     decisions: str | None = None
     """Table of labels from a review that replace those of the data; written by `nngcd fit --from-review`."""
     round: WholeFromOne = 1
-    """1, plus one for every `nngcd fit --from-review`; round 2 names its new categories new2-001, new2-002, ..."""
+    """1 for a first run, one more for every `nngcd fit --from-review`; round 2 names new categories new2-001, ..."""
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)

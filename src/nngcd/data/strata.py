@@ -1,6 +1,7 @@
-"""A sample of data that is too large to train on: all labelled rows, and the others evenly from strata of alike ones.
+"""A sample of data that is too large to train on: all labelled rows, and others drawn evenly from strata.
 
-Strata are clusters of the features. DrawnRows evenly, a rare kind of image has as much of the sample as a frequent one.
+Strata are clusters of the features. With even draws, a rare kind of image makes up as much of the sample as a frequent
+one.
 """
 
 from __future__ import annotations

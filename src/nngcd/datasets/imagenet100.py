@@ -30,7 +30,7 @@ def load(root: Path | None, request: Request = TRAINING) -> tuple[Split, Truth |
 
     Args:
         root: the folder that holds `train/n01443537/*.JPEG` and so on, or that `train` itself; test images
-            lie in `val` beside it, in class folders, too.
+            are in `val` next to it, also in class folders.
         request: which images are wanted, and how.
 
     Raises:

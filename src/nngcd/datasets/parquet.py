@@ -113,7 +113,7 @@ def _read(
 
 
 def _features_beside(file: Place) -> NDArray[Any] | None:
-    """Return the features that `nngcd embed --format npy` wrote beside the table of their rows."""
+    """Return the features that `nngcd embed --format npy` wrote next to the table of their rows."""
     place = Place.of(f"{file.text.removesuffix('.parquet')}.npy")
     if not place.is_file():
         return None

@@ -28,8 +28,8 @@ def farther_than_own_cluster(
 ) -> Tensor:
     """Return spread_vbwc: where view v of image b spreads its target, over the views w of images c.
 
-    At level l a pair counts 2^-l if it lies farther apart than twice the radius of the cluster of c: as far as the next
-    cluster. Nearby images, which are hard to tell apart, so get less of the target than far ones.
+    At level l a pair counts 2^-l if the two are farther apart than twice the radius of the cluster of c: as far as the
+    next cluster. So nearby images, which are hard to tell apart, get less of the target than distant ones.
 
     Args:
         features_vbd: the vectors whose distances count.

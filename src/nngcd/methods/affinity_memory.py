@@ -20,7 +20,7 @@ class AffinityConfig(gcd.Config):
     """Settings of contrastive affinity learning; defaults are those of PromptCAL for fine-grained data."""
 
     memory_size: AtLeastOne = 4096
-    """Number of newest views that the memory holds."""
+    """Number of the most recent views that the memory holds."""
     n_neighbours: AtLeastOne = 5
     """Size of a neighbourhood; the paper uses 10 for CIFAR."""
     affinity_quantile: Share = 0.8
@@ -28,10 +28,11 @@ class AffinityConfig(gcd.Config):
     affinity_temperature: Positive = 0.07
     """Temperature of the contrast between related images."""
     n_compared: AtLeastOne = 1024
-    """Views of the memory that each view is compared with: its positives, the rest drawn from all others."""
+    """Views of the memory that each view is compared with: its positives, and others drawn at random."""
     affinity_form: Literal["printed", "code"] = "printed"
-    """`printed`: each view finds the teacher's other view, and labels are put right before negatives are drawn. `code`:
-    the class token finds the teacher's same view (prompts the other one), and labels count after the draw."""
+    """`printed`: each view is paired with the teacher's other view, and labels are applied before negatives are drawn.
+    `code`: the class token is paired with the teacher's same view (prompts with the other one), and labels are applied
+    after the draw."""
 
     def __post_init__(self) -> None:
         gcd.Config.__post_init__(self)

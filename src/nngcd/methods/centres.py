@@ -21,7 +21,7 @@ def semi_supervised_centres(
 ) -> Tensor:
     """Return the centres of semi-supervised k-means of the normalised features; centre k < n_old is old class k.
 
-    Of several processes each clusters its share of the images, and all find the same centres.
+    With several processes, each clusters its share of the images, and all find the same centres.
     """
     k_means = SemiSupervisedKMeans(
         n_clusters, init=init, n_init=n_init, random_state=overview.seed, shards=run_shards()

@@ -37,7 +37,7 @@ class Config(HeadConfig):
     warmup_epochs: WholeNotNegative = 0
     """Epochs before groups are used, in which only views of the same image attract each other."""
     warmup_temperature: Positive = 1.0
-    """Temperature of the contrast in those epochs."""
+    """Temperature of the contrast in the warm-up epochs."""
     temperature: Positive = 0.1
     """Temperature that turns distances into probabilities; changes confidences, never an assignment."""
 

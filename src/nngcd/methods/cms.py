@@ -38,12 +38,12 @@ class Config(gcd.ContrastConfig):
     contrastive_temperature: Positive = 0.25
     """Temperature of the unsupervised contrastive loss; the authors use 0.3 on generic data."""
     n_neighbours: AtLeastOne = 8
-    """Nearest neighbours whose mean an embedding moves to."""
+    """Number of nearest neighbours whose mean an embedding moves towards."""
     step: ShareBelowOne = 0.5
-    """Share of the way that it moves."""
+    """Share of the way to that mean that an embedding moves."""
     left_out: Literal["own", "nearest"] = "own"
-    """Which entry of the memory is no neighbour of a view: that of its own image; or the nearest one, whatever it is
-    (authors' code)."""
+    """Entry of the memory that never counts as a neighbour of a view: that of its own image; or the nearest one,
+    whatever it is (authors' code)."""
     n_rounds: AtLeastOne = 20
     """Most rounds of mean shift at the end."""
     temperature: Positive = 0.1

@@ -22,7 +22,7 @@ def mean_concepts(features_nd: Tensor, concept_n: Tensor, n_concepts: int) -> Te
 
 
 def moved_concepts(concepts_cd: Tensor, unit_vbd: Tensor, concept_b: Tensor, *, momentum: float) -> Tensor:
-    """Return the concepts: where there are images of one, `momentum` of it and the rest their mean, normalised again.
+    """Return the concepts, normalised again: one with images keeps `momentum` of itself, and the rest is their mean.
 
     Args:
         concepts_cd: directions of the concepts.

@@ -7,7 +7,7 @@ concepts. Written from the paper's description and the authors' published settin
 - Their learning rate warms up for 5 epochs before its cosine schedule; here it does not.
 - A link between labelled images of one class is raised by the neighbour's class (`clustering/communities.py`).
 - The weight rises over a share of the epochs, half of them, which in their 200 are the published 100.
-- The result is that of the last epoch; they also report that of the epoch which true labels call the best.
+- The result is that of the last epoch; they also report the epoch that is best by true labels.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Config(gcd.Config):
     concept_weight_start: NotNegative = 0.04
     """Weight of the concept term in the first epoch."""
     concept_weight: NotNegative = 0.4
-    """Weight of the concept term after its rise."""
+    """Weight of the concept term after it has risen."""
     concept_rise: Share = 0.5
     """Share of the epochs over which the weight rises (the paper: 100 of 200), in [0, 1]."""
 

@@ -31,11 +31,11 @@ class Config(simgcd.Config):
     debiased_weight: NotNegative = 2.0
     """Weight of the second classifier's terms; the authors use 0.5 to 4."""
     debiased_unlabelled_share: Share = 0.5
-    """Share of its pseudo-labels in them."""
+    """Share of the pseudo-labels in the second classifier's terms."""
     detector_weight: NotNegative = 0.005
     """Weight of the detectors' terms; the authors use 0.001 to 0.01."""
     detector_entropy_weight: NotNegative = 0.1
-    """Weight of the entropy of the detectors' answers for unlabelled images, beside their other terms."""
+    """Weight of the entropy of the detectors' answers for unlabelled images, relative to their other terms."""
     detector_temperature: Positive = 0.1
     """Temperature of the detectors."""
 

@@ -22,7 +22,7 @@ class EqualSizesConfig(gcd.CentreConfig):
     n_starts: AtLeastOne = 10
     """Starts of semi-supervised k-means at the end; the one with the least inertia is kept."""
     epoch_starts: AtLeastOne = 10
-    """The same before each epoch, for the pseudo-labels."""
+    """Starts of semi-supervised k-means before each epoch, for the pseudo-labels."""
     n_iterations: AtLeastOne = 10
     """Most iterations of each start."""
     unbalanced: bool = False

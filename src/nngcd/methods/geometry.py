@@ -42,17 +42,17 @@ class GeometryConfig(Checked):
     """Space of contrast and classifier: directions (cosine, as the methods were published), or the hyperbolic Poincare
     ball (HypCD). The settings from `curvature` to `bias_curvature` count only in the ball."""
     curvature: Positive = 0.1
-    """Curvature of the ball is minus this number; its radius is one over the root."""
+    """The curvature of the ball is minus this number; its radius is one over the square root of this number."""
     learn_curvature: bool = False
-    """Whether the curvature is learned, from `curvature` on, apart for contrast and classifier."""
+    """Whether the curvature is learned, starting at `curvature`, separately for contrast and classifier."""
     clip_radius: Positive = 2.0
-    """Greatest length of a vector that enters the ball; longer ones are cut. HypCD uses 1.2 to 2.3."""
+    """Maximum length of a vector that enters the ball; longer ones are clipped. HypCD uses 1.2 to 2.3."""
     distance_share: Share = 1.0
-    """Share of the distances in the contrast after the last epoch. It grows from 0; the rest are cosines."""
+    """Share of distances in the contrast after the last epoch. It grows from 0; the rest are cosines."""
     angle_scale: Positive = 1.0
-    """Factor of the temperatures of that rest, the cosines; Hyp-SimGCD uses 0.3 to 0.4."""
+    """Factor on the temperatures of the cosine part of the contrast; Hyp-SimGCD uses 0.3 to 0.4."""
     bias_curvature: Literal["ball", "one"] = "ball"
-    """Curvature with which the classifier adds its bias: that of the ball, or 1, as a slip of HypCD's code has it."""
+    """Curvature with which the classifier adds its bias: that of the ball, or 1, a mistake in HypCD's code."""
 
 
 def refuse_ball(config: GeometryConfig, reason: str) -> None:

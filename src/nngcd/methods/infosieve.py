@@ -30,7 +30,7 @@ class Config(EqualSizesConfig):
     """InfoSieve's settings; defaults are those of its code, but for `sampling`, `code_shares` and `length_weight`."""
 
     keep_centres: bool = False
-    """Whether to start once from the centres of the previous epoch instead; faster than the authors' new starts."""
+    """Whether each epoch's k-means has one start, from the previous epoch's centres; faster than the authors' way."""
     n_digits: AtLeastOne = 40
     """Length of the code."""
     final_age: Positive = 20.0

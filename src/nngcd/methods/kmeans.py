@@ -22,7 +22,7 @@ class Config(Checked):
     """k-means' settings."""
 
     cluster_on: Literal["all", "unlabelled"] = "all"
-    """Which images are clustered: all, or only the unlabelled ones (as in GCD's code); labelled ones then join the
+    """Images that are clustered: all, or only the unlabelled ones (as in GCD's code); labelled ones then join the
     nearest centre."""
     n_starts: AtLeastOne = 10
     """Random starts; the one with the smallest inertia is kept."""

@@ -27,21 +27,21 @@ class Config(simgcd.Config):
     """Probability from which an unlabelled image is taken for an old class; the authors use 0.7 to 0.95, by data
     set."""
     local_entropy_weight: NotNegative = 2.0
-    """Weight of the entropy of these images (LER)."""
+    """Weight of the entropy of the images that are taken for an old class (LER)."""
     local_entropy_temperature: Positive = 0.05
-    """Temperature of their predictions."""
+    """Temperature of the predictions of these images."""
     margin: NotNegative = 0.4
-    """Factor of the logarithm of the mean prediction that is added to their logits."""
+    """Factor on the logarithm of the mean prediction, which is added to the logits of these images."""
     mean_momentum: Share = 0.999
     """Momentum of the mean prediction, in each step."""
     mean_temperature: Positive = 1.0
     """Temperature of the mean prediction. At 1 (authors' code) it is nearly equal for all classes, so the margin hardly
     matters."""
     divergence_weight: NotNegative = 1.0
-    """Weight of the divergence between views (DKL) beside the pseudo-labels."""
+    """Weight of the divergence between views (DKL), relative to the term of the pseudo-labels."""
     divergence: Literal["symmetric", "code"] = "symmetric"
     """Divergence between views: the mean of both Kullback-Leibler divergences; or as in the authors' code, which
-    applies softmax twice and looks in one direction."""
+    applies softmax twice and takes one direction only."""
 
 
 class Method(simgcd.Method):

@@ -39,13 +39,13 @@ class Config(simgcd.Config):
     activation: str = "gelu"
     """Activation of the projection: gelu (paper), rep_relu, relu, silu, softplus, sigmoid, identity (off)."""
     contrast: Literal["nmf_nce", "info_nce"] = "nmf_nce"
-    """Unsupervised contrastive loss: nmf_nce (paper) or info_nce (= component off)."""
+    """Unsupervised contrastive loss: nmf_nce (paper), or info_nce, which switches this component off."""
     nce_form: Literal["official", "printed"] = "official"
     """NMF NCE as in the authors' code (positive in the denominator, negatives summed) or as printed in the paper."""
     nce_mean: Finite = 0.1
     """Similarity at which negatives weigh most (mu)."""
     nce_deviation: Positive = 1.0
-    """Width of that weighting (sigma); large values give InfoNCE."""
+    """Width of the weighting of negatives (sigma); large values give InfoNCE."""
     sparse_weight: NotNegative = 3e-5
     """Weight of the hybrid sparse regulariser (gamma); 0 switches it off."""
     sparse_on: tuple[Literal["tail", "gains", "projection", "prototypes"], ...] = ("tail", "projection", "prototypes")

@@ -40,11 +40,11 @@ class Config(gcd.ClusterConfig):
     n_steps: AtLeastOne = 1000
     """Steps of the final classifier."""
     learning_rate: Positive = 1e-3
-    """For Adam on the classifier only."""
+    """Learning rate of Adam, which trains only the classifier."""
     weight_decay: NotNegative = 1e-2
-    """For Adam on the classifier only."""
+    """Weight decay of the classifier."""
     scale: Positive = 25.0
-    """Factor of the product of classifier and feature."""
+    """Factor on the product of classifier and feature."""
 
 
 class Method(gcd.Method):

@@ -39,9 +39,9 @@ class Config(AffinityConfig):
     n_prompts: int = 5
     """Learned tokens in each block."""
     n_prompts_read: int = 2
-    """Number of them whose mean output is also contrasted."""
+    """Number of learned tokens whose mean output is also contrasted."""
     prompt_weight: NotNegative = 0.35
-    """Weight of all terms of the prompts; those of the class token have 1."""
+    """Weight of all terms of the prompts; those of the class token have weight 1."""
     untaught_share: ShareBelowOne = 2 / 3
     """Share of the epochs without a teacher (the paper: 200, then 70 to 100), in [0, 1); kept after --init-from."""
     teacher_momentum: Share = 0.999
@@ -49,7 +49,7 @@ class Config(AffinityConfig):
     affinity_share: Share = 0.6
     """Share of CAL in the unsupervised terms, in [0, 1]."""
     affinity_ramp_epochs: WholeNotNegative = 2
-    """Epochs of the second stage over which that share rises from 0."""
+    """Epochs of the second stage over which the share of CAL rises from 0."""
 
     def __post_init__(self) -> None:
         AffinityConfig.__post_init__(self)

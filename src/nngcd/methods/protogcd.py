@@ -29,11 +29,11 @@ class Config(simgcd.Config):
     teacher_temperature_start: Positive = 0.05
     """Temperature of the pseudo-labels in the first epoch."""
     teacher_temperature: Positive = 0.05
-    """Temperature of the pseudo-labels after the warm-up; as in the first epoch, so it does not change."""
+    """Temperature of the pseudo-labels after the warm-up; by default the same as in the first epoch."""
     teacher_warmup_epochs: WholeNotNegative = 0
     """Epochs over which the temperature changes."""
     hardening_share: Share = 0.5
-    """Share of the epochs after which all pseudo-labels are hard; until then their share rises from 0 in a line (the
+    """Share of the epochs after which all pseudo-labels are hard; until then their share rises linearly from 0 (the
     authors: 100 of 200 epochs)."""
     separation_weight: NotNegative = 0.1
     """Weight of the separation of prototypes; the authors use 0.1 on CIFAR-100 and 0.05 on CUB."""

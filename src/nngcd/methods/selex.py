@@ -31,7 +31,7 @@ from nngcd.methods.geometry import Contrast, PointGeometry
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config(EqualSizesConfig):
-    """SelEx's settings; defaults are those of its code, without the slips that `spread` and the next two name."""
+    """SelEx's settings; defaults are those of its code, without the mistakes that `spread` and the next two name."""
 
     epoch_starts: AtLeastOne = 1
     """Starts of semi-supervised k-means before each epoch, at each level; the one with the least inertia is kept."""
@@ -42,8 +42,8 @@ class Config(EqualSizesConfig):
     """Features whose distances are compared with those of cluster centres, which are means of features of length 1:
     also of length 1, or as they are (authors' code, where nearly all pairs then count as far apart)."""
     coarse_labels: Literal["right", "shifted"] = "right"
-    """Whether images get their own clusters at the coarser levels; or as in the authors' code, which lists images of
-    old clusters first and reads them in the order of the data, so that most get another image's."""
+    """Cluster of an image at the coarser levels: its own (right); or, for most images, that of another one (shifted),
+    as in the authors' code, which lists images of old clusters first and then reads them in the order of the data."""
 
 
 class Method(EqualSizesMethod):

@@ -31,12 +31,13 @@ class Config(simgcd.Config):
     """SPTNet's settings: those of SimGCD, and the prompt's."""
 
     teacher_warmup_epochs: WholeNotNegative = 10
-    """Epochs over which the pseudo-labels are sharpened from the start to the final temperature, from the first."""
+    """Epochs, counted from the first, over which the pseudo-labels are sharpened from the start to the final
+    temperature."""
     simgcd_share: ShareBelowOne = 0.0
     """Share of the epochs, in [0, 1), that train SimGCD without a prompt before the turns begin. Use 0 for networks
     already trained with SimGCD (`--init-from`)."""
     phase_steps: AtLeastOne = 20
-    """Batches per turn: the prompt learns from that many, then the model, and so on."""
+    """Batches per turn: the prompt learns from this many, then the model, and so on."""
     turns_per_epoch: bool = False
     """Whether every epoch starts with the prompt, whose first turn is one batch shorter (19, then 20 each), as in the
     scripts. Otherwise turns continue across epochs, after a first batch of SimGCD."""

@@ -58,7 +58,7 @@ def loss_chart(lines: Sequence[Line]) -> str:
 
 
 def legend(lines: Sequence[Line]) -> str:
-    """Return the names of the lines as HTML, each beside a piece of its line and with its last value."""
+    """Return the names of the lines as HTML, each next to a piece of its line and with its last value."""
     return "".join(
         f'<li><svg class="key" viewBox="0 0 28 8" aria-hidden="true"><path class="line s{index % N_STYLES}" '
         f'd="M1 4H27"/></svg>{escape(line.name.replace("_", " "))} '

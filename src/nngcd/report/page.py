@@ -72,7 +72,7 @@ def write_report(
         ResourceError: the file cannot be written.
     """
     if path.suffix.lower() not in (".html", ".htm"):
-        raise ConfigError("the page", str(path), "must end in .html")
+        raise ConfigError("path", str(path), "must end in .html")
     if max_images < 0:
         raise ConfigError("max_images", max_images, "must be at least 0")
     progress = progress or Progress()

@@ -20,13 +20,13 @@ ERRATUM = "†"
 MOST_NAMED = 6
 """Methods that a title names; of more it says how many there are."""
 COST_NOTE = (
-    "processor minutes: of a run, all cores together, without making the kept views, which methods share; peak GB: the "
-    "most memory of a run."
+    "processor minutes: of one run, all cores together, not counting the kept views, which methods share; peak GB: the "
+    "most memory a run used."
 )
 SELECTION_NOTE = (
-    "of the epoch: which one the published numbers are of, by the authors' code. Best on hidden labels: by the true "
-    "labels of the unlabelled images, which are also scored; best on old test: by test images of old classes. Ours are "
-    "of the last epoch."
+    "of the epoch: the one that the published numbers are from, judging by the authors' code. Best on hidden labels: "
+    "chosen by the true labels of the unlabelled images, which are also scored; best on old test: chosen by test "
+    "images of old classes. Ours are always from the last epoch."
 )
 
 

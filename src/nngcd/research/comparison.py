@@ -156,7 +156,7 @@ def gain_sentences(rows: Sequence[ComparisonRow]) -> list[str]:
     return [
         f"{best} is better than {name} by {gain} All ({n} common seeds)"
         if n > 1
-        else f"{best} is ahead of {name} by {gain} All with their one common seed; several tell whether it is better"
+        else f"{best} is ahead of {name} by {gain} All on their only common seed; more seeds would tell if it is better"
         for name, gain, n in paired_differences(rows)
     ]
 

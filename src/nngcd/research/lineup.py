@@ -73,7 +73,7 @@ def missing_packages(variants: Sequence[Variant]) -> dict[str, str]:
 def why_unfit(settings: Settings, split: Split) -> str | None:
     """Return why a run would say nothing about its method, or take too long on this machine; None if neither."""
     if settings.weights == str(RANDOM):
-        return "it needs a ViT, and without one has a network of random weights, which says nothing. Use --backbone."
+        return "it needs a ViT, and its default one has random weights, which say nothing. Give one with --backbone."
     if settings.views.n_kept is None and split.images is not None:
         seconds = fit_seconds(split, settings)
         if seconds > LONGEST:

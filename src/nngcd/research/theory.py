@@ -1,7 +1,7 @@
 """NN-GCD's two theorems in the form in which they hold, as functions whose values can be compared.
 
 Theorem 1: kernel k-means is orthogonal symmetric NMF. Theorem 2: spectral contrastive learning is symmetric NMF of the
-normalised co-occurrence. `docs/paper/theory.md` has the proofs and the slips of the printed paper.
+normalised co-occurrence. `docs/paper/theory.md` has the proofs and the misprints of the paper.
 """
 
 from __future__ import annotations

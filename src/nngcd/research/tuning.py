@@ -179,7 +179,7 @@ def tuning_report(
     for choice in choices:
         if others := not_told_apart(choice, proxy):
             told = f"hidden classes do not separate {choice.candidate} from {', '.join(others)}"
-            notes.append(f"{choice.method}: {told}. More folds (--seeds) may.")
+            notes.append(f"{choice.method}: {told}. More folds (--seeds) may do so.")
     if final:
         notes.append(
             f"Rank correlation (Spearman) of hidden and real All over {len(set(proxy) & set(final))} candidates: "
@@ -219,8 +219,8 @@ def tuning_protocol(summaries: Sequence[Summary]) -> str:
         f"Hidden: {HIDDEN_SHARE:.0%} of the labelled classes and {LABELS_HIDDEN:.0%} of the others' labels; unlabelled "
         f"images are left out. {folds} fold{'s' * (folds > 1)}, about "
         f"{mean(s['scores']['n_scored'] for s in summaries):.0f} images scored in each; K = {first['k']}, "
-        f"{first['backbone']}, effort {efforts} with half the batch and twice the epochs where a candidate says "
-        f"nothing of them. No label of an unlabelled image is read."
+        f"{first['backbone']}, effort {efforts} with half the batch and twice the epochs, unless a candidate "
+        f"sets them. No label of an unlabelled image is read."
     )
 
 

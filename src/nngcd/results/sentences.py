@@ -42,7 +42,7 @@ def hidden_words(groups: Sequence[Mapping[str, Any]]) -> list[str]:
         )
     if len(groups) > MOST_GROUPS:
         n_more = len(groups) - MOST_GROUPS
-        lines.append(f"{n_more} more may hide another category; see the column may_hide in categories.csv.")
+        lines.append(f"{n_more:,} more may hide another category; see the column may_hide in categories.csv.")
     return lines
 
 
@@ -57,7 +57,7 @@ def mixed_words(summary: Mapping[str, Any]) -> list[str]:
         for one in found[:MOST_GROUPS]
     ]
     if len(found) > MOST_GROUPS:
-        lines.append(f"{len(found) - MOST_GROUPS:,} more may do so; see the column may_mix in categories.csv.")
+        lines.append(f"{len(found) - MOST_GROUPS:,} more may mix several; see the column may_mix in categories.csv.")
     return lines
 
 
@@ -87,7 +87,7 @@ def split_words(summary: Mapping[str, Any], *, most: int | None = None) -> list[
         n_within = last["n_labelled_in_part"] or "none"
         lines.append(
             f"'{category}' was split {when}: {last['n_part']} of its {last['n_images']} images formed a "
-            f"group with {n_within} of the {last['n_labelled']} labelled images used in training."
+            f"group that holds {n_within} of the {last['n_labelled']} labelled images used in training."
         )
     if len(splits) > len(lines):
         more = count(len(splits) - len(lines), "more known category was", "more known categories were")

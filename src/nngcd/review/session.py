@@ -25,7 +25,7 @@ from nngcd.review.state import category_id, check_state, first_state, live_categ
 
 
 def round_of(run: RunFolder) -> int:
-    """Return in which round a run was made: 1, and one more than that of the run whose review it learned from."""
+    """Return the round of a run: 1, or one more than that of the run whose review it learned from."""
     found = read_config(run)["reading"].get("round")
     if type(found) is not int or found < 1:
         raise damaged_file(run.config, f"reading.round is {found!r}")
@@ -33,7 +33,7 @@ def round_of(run: RunFolder) -> int:
 
 
 class Review:
-    """The edits of a finished run, and the sorting they lead to.
+    """The edits of a finished run, and its results after them.
 
     Args:
         run: the run folder.
@@ -68,13 +68,13 @@ class Review:
             ) from error
 
     def rename(self, category: str, name: str) -> None:
-        """Give a category, told by its id or by the name it has now, a name; its id stays."""
+        """Rename a category, given by its id or its present name. Its id stays the same."""
         if not isinstance(name, str):
             raise UserError(f"rename: the name for '{category}' must be text, not {name!r}.")
         self._do("rename", {"category": self._category(category), "name": name})
 
     def merge(self, categories: Sequence[str], into: str | None = None) -> str:
-        """Make one category of several; return the one that stays (known before named before the first given)."""
+        """Merge categories and return the one that stays: a known one, else a named one, else the first."""
         given = self._categories(categories)
         ids = list(dict.fromkeys(given if into is None else [self._category(into), *given]))
         found = {id_: live_category(self.state, id_) for id_ in ids}
@@ -87,12 +87,12 @@ class Review:
     def split(self, category: str, parts: int | Sequence[Sequence[str]] = 2) -> list[str]:
         """Split a category into parts and return their ids.
 
-        Of a known category the part with the most labelled images keeps id and name, and the others get ids of their
-        own; a new category is retired, and all its parts get ids of their own.
+        If the category is known, the part with the most labelled images keeps its id and name, and the others get new
+        ids. A new category is retired, and all its parts get new ids.
 
         Args:
-            category: which one.
-            parts: how many (found by k-means of the learned features), or the images of each.
+            category: its id or name.
+            parts: the number of parts (found by k-means of the learned features), or the images of each.
         """
         category = self._category(category)
         is_known = live_category(self.state, category).kind == "known"
@@ -113,9 +113,9 @@ class Review:
         return [[ids[row] for row in part] for part in propose_parts(features_nd, n_parts)]
 
     def propose_hidden(self, category: str) -> list[list[str]]:
-        """Return the two parts of a known category that may hide another one, for `split`; nothing where it may not.
+        """Return the two parts of a known category that may hide another one, for `split`; otherwise an empty list.
 
-        Images that the review has put elsewhere meanwhile are in neither part.
+        Images that the review has moved elsewhere are in neither part.
         """
         id_ = self._live(category)
         found = hidden_groups(self.results, [id_] if self.state.categories[id_].kind == "known" else [])
@@ -124,7 +124,7 @@ class Review:
         return [[i for i in members if i not in group], [i for i in members if i in group]] if group else []
 
     def propose_merges(self) -> list[list[str]]:
-        """Return pairs of new categories that may be one, most alike first, for `merge`; those still there only."""
+        """Return pairs of new categories that may be one, for `merge`: most similar first, retired ones left out."""
         known = [id_ for id_, category in self.first.categories.items() if category.kind == "known"]
         pairs = alike_pairs(self.results, known, read_features(self.run, len(self.results)))
         live = self.state.live
@@ -132,10 +132,10 @@ class Review:
         return [[pair.first, pair.second] for pair in still_there if pair.second not in live[pair.first].apart_from]
 
     def move(self, images: Iterable[str], to: str | None = None) -> str:
-        """Put images into a category, None for a fresh one; return that category.
+        """Move images to a category, or to a fresh one if `to` is None, and return its id.
 
         Args:
-            images: each by its id, its file name as in the results, or the last part of that where it is the only one.
+            images: each by its id, its file name as in the results, or the last part of that if no other image has it.
             to: id or name of the category.
         """
         ids = self._ids(images)
@@ -148,7 +148,7 @@ class Review:
         return fresh
 
     def reject(self, images: Iterable[str]) -> None:
-        """Take images (told as for `move`) out of every category: they are junk, or cannot be told."""
+        """Take images (given as for `move`) out of all categories: they are junk, or impossible to tell."""
         self._do("reject", {"images": self._ids(images)})
 
     def approve(self, category: str) -> None:
@@ -160,11 +160,11 @@ class Review:
         self._do("unapprove", {"category": self._category(category)})
 
     def undo(self) -> Edit:
-        """Take back the last edit that is in force and return it."""
+        """Undo the last edit in force and return it."""
         return self._take_back("undo", self._undoable)
 
     def redo(self) -> Edit:
-        """Do again what was last taken back and return it."""
+        """Redo the edit that was last undone and return it."""
         return self._take_back("redo", self._redoable)
 
     @property
@@ -183,14 +183,14 @@ class Review:
         return bool(self._redoable)
 
     def tell_apart(self, categories: Sequence[str]) -> None:
-        """Say that two categories are not the same; `propose_merges` does not name them again."""
+        """Say that two categories are not the same; `propose_merges` does not propose them again."""
         self._do("apart", {"categories": self._categories(categories)})
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Make one edit of all edits in a `with` block: one line of the log, taken back by one undo.
+        """Combine all edits in a `with` block into one: one line of the log, taken back by one undo.
 
-        Where one of them cannot be done, none is.
+        If one of them fails, none is made.
         """
         before, self._batch = self.state, []
         try:

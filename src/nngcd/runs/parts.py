@@ -53,7 +53,7 @@ class Work:
     stage: str = "features"
     """Name of the progress."""
     is_npy: bool = False
-    """Whether features go into a `.npy` file beside each part."""
+    """Whether features go into a `.npy` file next to each part."""
 
 
 @dataclass(frozen=True, slots=True)

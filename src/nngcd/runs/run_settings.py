@@ -49,7 +49,7 @@ def completed(asked: config.Values) -> config.Values:
     for name in PATHS:
         # Absolute, so that a run can be resumed and evaluated from anywhere. A benchmark's name stays a name: a run
         # folder then works on machines where the data lie elsewhere, and when they are moved one `nngcd data add`
-        # mends all runs; that the images are the same is checked by the hash of the split.
+        # fixes all runs; that the images are the same is checked by the hash of the split.
         if values.get(name) and Path(values[name]).exists():
             values[name] = str(Path(values[name]).resolve())
     if str(values.get("k", "")).isdecimal():

@@ -13,7 +13,7 @@ from nngcd.core.errors import ConfigError
 from nngcd.data.sources import Unit
 
 _LAUNCHERS = (("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT"), ("SLURM_PROCID", "SLURM_NTASKS"))
-"""Variables with the number of this process and the number of all, beside those of torchrun."""
+"""Variables with the number of this process and the number of all, in addition to those of torchrun."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ def _home(plan: BankPlan, cache: Path | None) -> tuple[Path, bool]:
                 return folder, True
         except OSError as error:
             reason = f"cannot write {folder}: {error.strerror}"
-            warn(f"features are not kept for later runs: {reason} (--cache)")
+            warn(f"features are not kept for later runs: {reason}. To keep them, choose another folder with --cache.")
     if processes.count() > 1:
         raise ResourceError(
             "several processes need a cache folder that all of them can write to. Give one with --cache."
@@ -132,5 +132,5 @@ def _check_room(plan: BankPlan, folder: Path, n_bytes: int) -> None:
     with writing(folder):
         free = shutil.disk_usage(folder).free
     if n_bytes > free:
-        room = f"lacks {size(n_bytes)}, and {folder} has {size(free)} free"
+        room = f"needs {size(n_bytes)} more, but {folder} has only {size(free)} free"
         raise ResourceError(f"the view bank ({plan.size}) {room}. {plan.ways_out}, or another disk (--cache).")

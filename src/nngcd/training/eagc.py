@@ -53,28 +53,28 @@ class EagcSettings(Checked):
 
     group = "eagc."
     active: bool = False
-    """Whether to protect what labelled images teach from the gradients of unlabelled ones (EAGC). It works with every
-    method that trains, and the settings below count only with it."""
+    """Whether to protect what labelled images teach from the gradients of unlabelled ones (EAGC). It works with
+    every method that is trained, except SPTNet and PromptCAL. The settings below count only with it."""
     anchor_weight: NotNegative = 0.7
-    """Weight of holding features of labelled images near those of the reference (alpha)."""
+    """Weight of the term that keeps features of labelled images near those of the reference network (alpha)."""
     projection_weight: NotNegative = 0.5
-    """Share of the gradient within the known subspace that an image without any known energy loses (beta); the authors
-    use 3 on Cars and Aircraft."""
+    """Share of the gradient within the known subspace that is removed for an image whose feature is entirely outside it
+    (beta); the authors use 3 on Cars and Aircraft."""
     capped: bool = True
-    """Whether no more than all of that part can be taken away; without, a weight above 1 turns it round."""
+    """Whether at most all of that part is removed; otherwise a weight above 1 reverses it."""
     aperture: Positive = 2.0
     """Width of the known subspace: the larger, the more of the directions of little variance belong to it."""
     rescale: bool = True
-    """Whether features are scaled to a mean square of 1 before that, so that the aperture means the same for every
+    """Whether features are first scaled to a mean square of 1, so that the aperture means the same for every
     backbone (authors: no)."""
     start_from_reference: bool = True
     """Whether training starts from the reference network."""
     reference_epochs: AtLeastOne = 30
-    """Epochs of the reference, of labelled images only; the authors use 3 on CIFAR-100."""
+    """Epochs of the reference network, on labelled images only; the authors use 3 on CIFAR-100."""
     reference_batch_size: AtLeastOne = 32
-    """Labelled images per step of the reference."""
+    """Labelled images per step of the reference network."""
     reference_learning_rate: Positive = 0.02
-    """Learning rate of the reference; its network has the share that `training.tail_learning_rate` says."""
+    """Learning rate of the reference's heads; `training.tail_learning_rate` says at which fraction its tail learns."""
 
 
 def check_guide(chosen: EagcSettings, method: type[BaseMethod], name: str, n_labelled: int) -> None:
@@ -85,7 +85,7 @@ def check_guide(chosen: EagcSettings, method: type[BaseMethod], name: str, n_lab
         what = "trains inside the frozen network" if method.trains else "does not train"
         raise ConfigError("eagc.active", True, f"{name} {what}; leave it out, or choose another method")
     if n_labelled < processes.count():
-        few = "there are none" if not n_labelled else "there are fewer than processes"
+        few = "there are none" if not n_labelled else "there are fewer of them than processes"
         raise ConfigError("eagc.active", True, f"needs labelled images, but {few}; leave it out")
 
 

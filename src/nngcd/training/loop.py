@@ -40,18 +40,18 @@ class TrainingSettings(Checked):
     """Number of epochs; each draws as many images as the data have, half labelled and half unlabelled."""
     resting_share: ShareBelowOne = 0.0
     """Share of the epochs, at the start, in which the backbone's block rests: only what follows it learns, on features
-    that are computed once. Heads that know nothing yet would lead the block astray."""
+    that are computed once. Heads that have learned nothing yet would lead the block astray."""
     batch_size: AtLeastOne = 128
     """Images per step; each comes in two views."""
     learning_rate: Positive = 0.1
-    """Start of the cosine schedule."""
+    """Learning rate of the heads at the start of its cosine schedule."""
     tail_learning_rate: NotNegative | None = None
     """Learning rate of the backbone's tail, as a fraction of the heads' rate; when absent, the backbone's default (0.1
     for CNNs, or 0.003 with whitened features)."""
     final_learning_rate: Share = 1e-3
-    """End of the schedule, as a fraction of its start."""
+    """Learning rate at the end of the schedule, as a fraction of its start."""
     tail_final_learning_rate: Share | None = None
-    """The same for the backbone's tail, as a fraction of its own start; when absent, that of the heads."""
+    """End of the schedule of the backbone's tail, as a fraction of its own start; when absent, that of the heads."""
     momentum: ShareBelowOne = 0.9
     """Momentum of SGD."""
     weight_decay: NotNegative = 5e-5

@@ -47,7 +47,7 @@ def pass_rows(backbone: Backbone, rows: Rows, *, n_workers: int, progress: Progr
     Args:
         backbone: the network.
         rows: what to read.
-        n_workers: threads that read and decode; 0 for none beside this one.
+        n_workers: threads that read and decode; 0 for none but this one.
         progress: is advanced by the rows as they are done.
     """
     progress = progress or Progress()

@@ -227,7 +227,7 @@ class ReviewPage:
                 review.undo()
 
     def redo(self, values: object) -> None:
-        """Do again what was taken back."""
+        """Redo what was undone."""
         redo: Undo = parse(Undo, values)
         with self.desk.editing(redo.version) as review:
             for _ in range(redo.n):

@@ -49,7 +49,7 @@ class Undo(_Wanted):
 
 
 class Learn(_Wanted):
-    """A wish to train a new run; with a version, only if the review still has that one."""
+    """A request to train a new run; if it names a version, only if the review still has that one."""
 
     version: int | None = None
 

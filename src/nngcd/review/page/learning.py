@@ -155,7 +155,7 @@ def _reason(said: Sequence[str]) -> str:
 
 
 def _free_name(run: Path) -> Path:
-    """Return the first of NAME-2, NAME-3, ... that does not exist beside a run."""
+    """Return the first of NAME-2, NAME-3, ... that does not exist next to a run."""
     run = run.resolve()
     name, _, ending = run.name.rpartition("-")
     is_numbered = bool(name) and ending.isdecimal() and len(ending) < 4

@@ -103,7 +103,7 @@ def make(path: str) -> None:
 
 
 def places(features: UnitFeatures) -> Places:
-    """Return a place for each image: t-SNE lays out a few landmarks, and each image stands in a cloud beside its own.
+    """Return a place for each image: t-SNE lays out a few landmarks, and each image is put near its own.
 
     Args:
         features: the feature of each image.

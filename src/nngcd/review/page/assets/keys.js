@@ -4,7 +4,7 @@ import { closeButton, show } from "./dialogs.js";
 
 const KEYS = [
   ["J K", "next or previous category"],
-  ["A", "approve the category as it is; once more takes that back"],
+  ["A", "approve the category as it is; press again to take that back"],
   ["R", "rename"],
   ["M", "merge with…"],
   ["S", "split"],
@@ -30,7 +30,7 @@ const MAP_KEYS = [
   ["+ −", "larger, smaller"],
   ["0", "the whole map"],
   ["Space", "select all points in the frame; with Shift, add them"],
-  ["Backspace", "take the points in the frame out of the selection"],
+  ["Backspace", "remove the points in the frame from the selection"],
   ["C", "colour by something else"],
   ["Enter", "go to the selected images"],
 ];

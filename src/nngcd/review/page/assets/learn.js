@@ -83,15 +83,15 @@ export class Learn {
 
   idle() {
     const { labels, can_resume: canResume } = this.here;
-    const has = `The model can learn from ${counted(labels, "label")} now: those it was given, and those you gave by naming, approving, merging and moving.`;
+    const has = `The model can now learn from ${counted(labels, "label")}: those it had, and those you gave by naming, approving, merging and moving.`;
     const what =
-      "This trains a new run beside this one. It knows your categories by their names, and looks for new ones among the images that have no label. This run stays as it is.";
-    const nothing = run.can_undo ? null : h("p", { class: "quiet", text: "Name, approve or correct something first." });
+      "This trains a new run, which starts with your categories and their names, and looks for new ones among the unlabelled images. This run stays as it is.";
+    const nothing = run.can_undo ? null : h("p", { class: "quiet", text: "First name, approve or correct something." });
     return [
       h("p", { text: has }),
       h("p", { text: what }),
       nothing,
-      this.startButton(canResume ? "Go on with the training" : "Start learning"),
+      this.startButton(canResume ? "Continue training" : "Start learning"),
     ].filter(isThere);
   }
 
@@ -99,7 +99,7 @@ export class Learn {
     const { line, share } = this.here;
     const bar = h("progress", { max: 1, value: share, "aria-label": "Progress of this step" });
     const text =
-      "You can go on reviewing; what you change from now on is not part of this training. It ends with this program.";
+      "You can keep reviewing, but changes from now on are not part of this training. If you stop nngcd review, the training stops as well.";
     const stop = h("button", { type: "button", onclick: () => this.stop(), text: "Stop" });
     return [
       h("p", { class: "step", text: line }),

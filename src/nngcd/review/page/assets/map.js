@@ -56,10 +56,10 @@ export class MapScreen {
     if (this.points) {
       await this.follow(this.points);
     } else {
-      this.facts.textContent = "Making the map. The first time this takes some seconds.";
+      this.facts.textContent = "Making the map. The first time, this takes a few seconds.";
       this.points = await Points.load();
       this.isSelected = new Uint8Array(this.points.n);
-      this.facts.textContent = `${counted(this.points.n, "image")}. Images that look alike are close; how far apart distant groups are means little.`;
+      this.facts.textContent = `${counted(this.points.n, "image")}. Images that look alike are close together; distances between groups that are far apart mean little.`;
       this.chart.show(this.points);
       this.recolour();
     }
