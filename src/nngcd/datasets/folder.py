@@ -18,7 +18,7 @@ from nngcd.data.labels import UNLABELLED_FOLDERS
 from nngcd.data.listed import Listed, read
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.shrinking import Shrinker
-from nngcd.data.split import Problem, Split, Truth
+from nngcd.data.split import EMPTY_FOLDER, Problem, Split, Truth
 
 DEFAULT = ReadingSettings()
 
@@ -144,4 +144,4 @@ def notes_on_hidden(tree: FileTree) -> list[Finding]:
 def _empty_folders(tree: FileTree, image_names: Sequence[str]) -> list[Problem]:
     used = {PurePosixPath(name).parts[0] for name in image_names}
     empty = [name for name in tree.folders if name not in used and name.casefold() not in UNLABELLED_FOLDERS]
-    return [Problem(name, "D29", "empty category folder") for name in empty]
+    return [Problem(name, EMPTY_FOLDER, "empty category folder") for name in empty]

@@ -28,6 +28,11 @@ class Placed:
         """Whether a person said that it belongs to no category."""
         return self.action == "reject"
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether a person decided about this image itself, not only about its category."""
+        return self.action in ("move", "reject")
+
 
 @dataclass(frozen=True, slots=True)
 class Category:
