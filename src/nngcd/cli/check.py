@@ -51,7 +51,7 @@ def check(  # noqa: PLR0913 (one parameter per flag)
         report = dataclasses.replace(report, flags=(*_named("--dataset", dataset), *as_typed(reading or {})))
         if times and report.split is not None and report.split.images is not None:
             from nngcd.checking.effort_times import with_times
-            from nngcd.runs.network_choice import with_backbone
+            from nngcd.runs.run_settings import with_backbone
 
             named = {"backbone": backbone} if backbone else {}
             asked = {"data": data, "dataset": dataset, "device": device, **named}

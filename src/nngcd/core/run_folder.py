@@ -15,7 +15,6 @@ from typing import Any
 from nngcd.core.atomic import cannot_write, is_temporary, remove_leftovers, writing
 from nngcd.core.errors import ConfigError, DataError, NoSuchDataError, ResourceError, did_you_mean_path
 from nngcd.core.files import write_text
-from nngcd.core.locks import hold
 from nngcd.core.run_schemas import Epoch, StoredSummary
 from nngcd.core.verified_files import parse_json, read_content, read_json
 from nngcd.core.words import argument, count
@@ -213,16 +212,6 @@ class RunFolder:
             logger.removeHandler(handler)
             with suppress(OSError):
                 handler.close()
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the folder for this process, until the block or the process ends.
-
-        Raises:
-            ResourceError: another process is at work here, or nothing can be written.
-        """
-        with hold(self.path):
-            yield
 
 
 class _LogFile(logging.FileHandler):

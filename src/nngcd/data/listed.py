@@ -12,20 +12,8 @@ from nngcd.core.errors import warn
 from nngcd.core.progress import OnProgress
 from nngcd.core.seeds import numpy_generator
 from nngcd.data.findings import Finding, contradicted, said_in_vain
-from nngcd.data.image_files import (
-    ALLOW_BAD_FLAG,
-    FileCheck,
-    check_files,
-    readable_of,
-    refuse_if_many,
-)
-from nngcd.data.labels import (
-    duplicates_to_drop,
-    find_contradictions,
-    index_names,
-    settle_unclear,
-    warn_of_alike,
-)
+from nngcd.data.image_files import ALLOW_BAD_FLAG, FileCheck, check_files, readable_of, refuse_if_many
+from nngcd.data.labels import duplicates_to_drop, find_contradictions, index_names, settle_unclear, warn_of_alike
 from nngcd.data.packs import Pack
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.shrinking import Shrinker
@@ -121,7 +109,7 @@ def read(
     return _assembled(listed, reading, checks, kept=kept, names=names, problems=problems)
 
 
-def thinned(listed: Listed, n: int, *, seed: int = 0) -> Listed:
+def thinned(listed: Listed, n: int) -> Listed:
     """Return a list of images with all labelled ones and, up to `n` in all, others chosen at random."""
     is_free = np.array([label is None for label in listed.labels], dtype=np.bool_)
     n_wanted = max(n - int((~is_free).sum()), 0)
@@ -129,7 +117,7 @@ def thinned(listed: Listed, n: int, *, seed: int = 0) -> Listed:
     if len(free) <= n_wanted:
         return listed
     kept = ~is_free
-    kept[numpy_generator(seed, "sample").permutation(free)[:n_wanted]] = True
+    kept[numpy_generator(0, "sample").permutation(free)[:n_wanted]] = True
     rows = np.flatnonzero(kept).tolist()
 
     def of_rows(column: Sequence[str | None] | None) -> list[str | None] | None:

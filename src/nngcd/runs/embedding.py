@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -123,7 +123,10 @@ def write_embeddings(features: Features, source: Source, path: Path, *, progress
     done = Embedded([path] if path.suffix == ".parquet" else [path, path.with_suffix(".csv")])
     schema = features.schema(pa.float32())
     with ExitStack() as stack:
-        add = _parquet_adder(path, schema, stack) if path.suffix == ".parquet" else _npy_adder(path, schema, stack)
+        if path.suffix == ".parquet":
+            add, _ = stack.enter_context(parquet_writer(Place.of(path), schema))
+        else:
+            add = _npy_adder(path, schema, stack)
         progress.start("features", source.n_rows or 0)
         for table in _grouped(_tables(features, source, schema, done, progress)):
             add(table)
@@ -154,7 +157,7 @@ def _tables(
             yield table
 
 
-def _npy_adder(path: Path, schema: pa.Schema, stack: ExitStack) -> Any:  # noqa: ANN401 (a function of a table)
+def _npy_adder(path: Path, schema: pa.Schema, stack: ExitStack) -> Callable[[pa.Table], None]:
     # The rows get their name first: features without rows say nothing.
     temporary = stack.enter_context(atomic(path))
     add_rows = stack.enter_context(table_writer(path.with_suffix(".csv")))
@@ -168,10 +171,6 @@ def _npy_adder(path: Path, schema: pa.Schema, stack: ExitStack) -> Any:  # noqa:
             file.add(features_of_column(table[FEATURE]))
 
     return add
-
-
-def _parquet_adder(path: Path, schema: pa.Schema, stack: ExitStack) -> Any:  # noqa: ANN401 (a function of a table)
-    return stack.enter_context(parquet_writer(Place.of(path), schema))[0]
 
 
 def _grouped(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
