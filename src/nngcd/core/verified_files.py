@@ -98,12 +98,7 @@ def first_reason(error: ValidationError) -> str:
 
 
 def read_table(path: Path, columns: Mapping[str, Kind], optional: Mapping[str, Kind] | None = None) -> pd.DataFrame:
-    """Return a Parquet table.
-
-    Args:
-        path: the file.
-        columns: those it must have, and what they hold.
-        optional: what others hold where they are there.
+    """Return a Parquet table with these columns; those that are optional are checked where they are there.
 
     Raises:
         DataError: the file is missing or damaged, or a column is missing or holds something else.

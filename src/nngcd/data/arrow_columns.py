@@ -42,11 +42,6 @@ class Columns:
     def of(cls, schema: pa.Schema, where: str, column_of: Mapping[str, str]) -> Columns:
         """Return the columns of a table.
 
-        Args:
-            schema: of the table.
-            where: the table, for messages.
-            column_of: what the user calls the columns, for each of `file_name` and `label`.
-
         Raises:
             DataError: the table holds neither images, paths nor features.
         """
@@ -83,16 +78,7 @@ def holds_content(schema: pa.Schema) -> bool:
 def rows_of_table(  # noqa: PLR0913 (what a row is made of)
     table: pa.Table, columns: Columns, *, where: str, start: int, folder: Place, decoding: Decoding, use_labels: bool
 ) -> Rows:
-    """Return some rows of a table.
-
-    Args:
-        table: the rows.
-        columns: which column holds what.
-        where: the name of the table's file, which begins the names of images that have none.
-        start: the number of its first row in the file.
-        folder: what paths are relative to.
-        decoding: how images are decoded.
-        use_labels: whether labels are carried along.
+    """Return some rows of a table, which begin at row `start` of the file called `where`.
 
     Raises:
         DataError: a path leaves the folder, or features are missing.

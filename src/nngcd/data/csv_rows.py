@@ -41,10 +41,6 @@ class TableRow:
 def read_rows(path: Path, column_of: Columns) -> list[TableRow]:
     """Return the rows of a manifest, every file once.
 
-    Args:
-        path: the manifest.
-        column_of: what the columns are called, for each of `file_name`, `label`, `split` and `group`.
-
     Raises:
         DataError: no such file, wrong columns, a path that leaves the data folder, or rows that contradict each other.
     """

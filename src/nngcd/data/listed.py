@@ -65,13 +65,6 @@ def read(
 ) -> Split:
     """Return the split of what is listed, with warnings of what the user should know.
 
-    Args:
-        listed: what a folder or table lists.
-        reading: what the user says about it.
-        checks: what was found in each file, where that is known already.
-        on_progress: called with the number of files checked and their total.
-        shrinker: keeps what a network will need of large images.
-
     Raises:
         DataError: an unclear label, or too many files are missing or unreadable.
     """

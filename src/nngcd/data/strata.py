@@ -38,12 +38,6 @@ def draw(source: Source, n: int, labels_of: Labels, *, seed: int = 0) -> DrawnRo
 
     Goes over the data three times; memory holds the sample and six bytes for each row.
 
-    Args:
-        source: the features.
-        n: rows wanted; labelled rows are all drawn, even if they are more.
-        labels_of: says which rows are labelled.
-        seed: of the draw.
-
     Raises:
         ConfigError: only labelled rows would be drawn.
     """

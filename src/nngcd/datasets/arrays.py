@@ -29,11 +29,6 @@ def load(
 ) -> tuple[Split, Truth | None]:
     """Return the images or features of an `.npz` file with `X` and optionally `y`; see `from_arrays`.
 
-    Args:
-        root: the file.
-        reading: what the user says about labels.
-        use_labels: whether to read them.
-
     Raises:
         DataError: the file is missing, holds Python objects or lacks `X`, or a label is unclear.
     """

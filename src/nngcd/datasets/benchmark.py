@@ -73,12 +73,7 @@ class Listing:
 
 
 def split_files(listing: Listing, folder: Path, request: Request = TRAINING) -> tuple[Split, Truth]:
-    """Return the split of a benchmark whose images are files.
-
-    Args:
-        listing: the images, with paths relative to `folder`.
-        folder: where the images are.
-        request: what is wanted of them.
+    """Return the split of a benchmark whose images are files under a folder.
 
     Raises:
         DataError: there are none, too many files are missing or unreadable, or a path leads out of the folder.

@@ -35,13 +35,6 @@ def load(
 ) -> tuple[Split, Truth | None]:
     """Return the images of a folder, labelled by the name of the first-level sub-folder they are in.
 
-    Args:
-        root: the folder.
-        reading: what the user says about files and labels.
-        use_labels: False to read images that are only to be predicted, whatever their labels say.
-        on_progress: called with the number of files checked and their total.
-        shrinker: keeps what a network will need of large images.
-
     Raises:
         DataError: no such folder, no images in it, an unclear name, or too many unreadable files.
     """

@@ -37,13 +37,7 @@ def load(
     use_labels: bool = True,
     on_progress: OnProgress | None = None,
 ) -> tuple[Split, Truth | None]:
-    """Return the images of a data set on disk.
-
-    Args:
-        root: the folder that `save_to_disk` wrote, of one split such as `train`.
-        reading: settings of labels, columns and decoding.
-        use_labels: False to read images that are only to be predicted, whatever their labels say.
-        on_progress: called with the number of images checked and their total.
+    """Return the images of a data set on disk: one split, such as `train`, that `save_to_disk` wrote.
 
     Raises:
         DataError: it cannot be read, the columns are not known, or an image appears twice.

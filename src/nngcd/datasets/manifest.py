@@ -33,13 +33,6 @@ def load(
 ) -> tuple[Split, Truth | None]:
     """Return the images a manifest lists; an empty label, or -1 in a column of numbers, means unlabelled.
 
-    Args:
-        root: the manifest file.
-        reading: what the user says about files and labels.
-        use_labels: False to read images that are only to be predicted, whatever their labels say.
-        on_progress: called with the number of files checked and their total.
-        shrinker: keeps what a network will need of large images.
-
     Raises:
         DataError: the table cannot be read, is unclear or contradicts itself, or too many files are missing or bad.
     """
@@ -51,11 +44,7 @@ def find(
 ) -> Listed:
     """Return which images a manifest lists and what their labels say; none is opened.
 
-    Args:
-        root: the manifest file.
-        reading: what the user says about files and labels.
-        use_labels: whether labels are used.
-        wants_rest: whether to look for images that the manifest does not list, even if they are to be left out.
+    With `wants_rest`, images that it does not list are looked for even if they are to be left out.
 
     Raises:
         DataError: the table cannot be read, or contradicts itself.

@@ -34,13 +34,6 @@ def find_layout(
 ) -> tuple[Layout, Path]:
     """Return the first layout that is there in full, and its folder.
 
-    Args:
-        root: what the user gives.
-        layouts: the forms of the dataset, the preferred one first.
-        name: the dataset as the command line knows it.
-        title: the dataset as its authors call it.
-        part: which images are looked for, for the message.
-
     Raises:
         DataError: none of them is there; the message says what was expected where, and what is missing.
     """

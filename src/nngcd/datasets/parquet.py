@@ -44,13 +44,7 @@ def load(
     use_labels: bool = True,
     on_progress: OnProgress | None = None,
 ) -> tuple[Split, Truth | None]:
-    """Return the images or features of Parquet files, in memory.
-
-    Args:
-        root: a folder of Parquet files, a pattern, or one file.
-        reading: settings of labels, columns and decoding.
-        use_labels: False to read images that are only to be predicted, whatever their labels say.
-        on_progress: called with the number of images checked and their total.
+    """Return the images or features of a folder of Parquet files, a pattern or one file, in memory.
 
     Raises:
         DataError: there are none, the columns are not known, or an image appears twice.

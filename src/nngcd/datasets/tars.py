@@ -37,13 +37,7 @@ def load(
     use_labels: bool = True,
     on_progress: OnProgress | None = None,
 ) -> tuple[Split, Truth | None]:
-    """Return the images of uncompressed tars of this machine, read where they lie.
-
-    Args:
-        root: a folder of tars, a pattern such as `shards/train-*.tar`, or one tar.
-        reading: settings of labels and decoding.
-        use_labels: False to read images that are only to be predicted, whatever their labels say.
-        on_progress: called with the number of images checked and their total.
+    """Return the images of uncompressed tars of this machine, read where they lie: a folder, a pattern or one tar.
 
     Raises:
         DataError: there are none, they cannot be read, or an image appears twice.

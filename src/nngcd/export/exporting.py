@@ -24,17 +24,7 @@ def exported(  # noqa: PLR0913 (what, where to, and how)
     may_overwrite: bool = False,
     progress: Progress,
 ) -> Iterator[WrittenExport]:
-    """Write the results of a run, with the edits of its review, and yield each finished file or folder.
-
-    Args:
-        run: a finished run.
-        to: names of formats, separated by commas.
-        out: the folder to write into.
-        options: what can be chosen about formats.
-        only_reviewed: whether to leave out what nobody has reviewed.
-        may_overwrite: whether files that are there may be replaced.
-        progress: receives the stages of the work.
-    """
+    """Write the results of a run, with the edits of its review, and yield each finished file or folder."""
     if not isinstance(to, str):
         raise ConfigError("to", to, "give the formats as text, separated by commas, such as 'csv,folders'")
     formats = [find_component("nngcd.export", name, "write") for name in dict.fromkeys(to.replace(" ", "").split(","))]

@@ -64,11 +64,7 @@ def spread(values: Sequence[float]) -> str:
 
 
 def rows_of(summaries: Sequence[Summary], settings: Sequence[Mapping[str, Any]]) -> list[ComparisonRow]:
-    """Return one row per choice of settings, best accuracy last.
-
-    Args:
-        summaries: of the runs.
-        settings: of the same runs, by full name. Runs that differ in their seed only are one row.
+    """Return one row per choice of settings, best accuracy last; runs that differ in their seed only are one row.
 
     Raises:
         DataError: the runs cannot be compared: no scores, other images or labels, or one seed twice.

@@ -71,12 +71,7 @@ def ablation() -> list[Variant]:
 
 
 def robustness(n_classes: int, epochs: int) -> list[Variant]:
-    """Return what real data are poorer in than a benchmark: a right K, many labels, classes of one size, and time.
-
-    Args:
-        n_classes: the true number of classes.
-        epochs: of the run as it is.
-    """
+    """Return what real data are poorer in than a benchmark: a right K, many labels, classes of one size, and time."""
     return [
         Variant("as-is", {}),
         Variant("k-1.5", {"k": round(1.5 * n_classes)}, "K 1.5 times too large"),

@@ -197,9 +197,6 @@ def in_miniature(real: Cell) -> Variant:
     itself says of training also holds for this task. What methods count in epochs (warm-up, how often neighbours are
     found) stays as it is, and so is over after half as many steps. The number of categories is known here, whatever K
     is elsewhere.
-
-    Args:
-        real: the run of the candidate on the real task.
     """
     training = real.settings.training
     task = {

@@ -38,10 +38,6 @@ def changes_between(state: State, new: RunFolder) -> Changes:
 
     Categories are the same if they have the same name. Of the others, which have none, those are the same that share
     more than half of their images.
-
-    Args:
-        state: the review the new run learned from.
-        new: the new run, finished.
     """
     table = read_results(new)
     before = {image: state.categories[one.category].name for image, one in state.images.items() if one.category}

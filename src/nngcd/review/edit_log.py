@@ -22,13 +22,10 @@ class ChangedElsewhereError(UserError):
 
 
 class EditLog:
-    """The edits of a run.
+    """The edits of a run; the first one creates the file.
 
     Only complete lines count. An unfinished last line, left by a crash, is ignored with a warning and removed by the
     next edit, so a crash loses at most the edit that was being written.
-
-    Args:
-        path: `RUN/review/edits.jsonl`; the first edit creates it.
 
     Raises:
         DataError: a line other than the last is damaged.

@@ -11,11 +11,7 @@ from nngcd.core.words import quoted
 
 
 class ImageNames:
-    """The images of a run by their file name as in the results, or by the last part of that.
-
-    Args:
-        results: the run's result table.
-    """
+    """The images of a run by their file name as in the results, or by the last part of that."""
 
     def __init__(self, results: pd.DataFrame) -> None:
         exact: dict[str, list[tuple[str, str]]] = {}

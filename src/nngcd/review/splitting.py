@@ -18,10 +18,6 @@ MOST_CLUSTERED = 2000
 def propose_parts(features_nd: Tensor, n_parts: int = 2) -> list[list[int]]:
     """Return the rows of each part, the largest part first.
 
-    Args:
-        features_nd: the learned features of the category's images.
-        n_parts: how many parts.
-
     Raises:
         UserError: there are too few different images.
     """

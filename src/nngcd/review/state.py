@@ -98,13 +98,7 @@ class State:
 
 
 def first_state(results: pd.DataFrame, categories: Sequence[str], n_known: int) -> State:
-    """Return the sorting as a run left it.
-
-    Args:
-        results: the run's result table.
-        categories: the ids of all its categories, those without images too.
-        n_known: how many of them are known.
-    """
+    """Return the sorting as a run left it; the first `n_known` of its categories are known."""
     names = results["category"].astype(object).where(results["category"].notna(), None).tolist()
     # One value for all images of a category: a run can have millions.
     place_of = {name: Placed(None if name is None else str(name)) for name in {*names}}

@@ -24,10 +24,6 @@ NEEDS_NO_CHOICE = ("weights", "init_from", "dataset", "image_size")
 def settings_of(asked: config.Values, *, tell: Callable[[str], None]) -> Settings:
     """Return the settings of a new run: what is asked for, over recipe and effort, with a network if none is named.
 
-    Args:
-        asked: settings as the user gives them.
-        tell: receives a sentence about the network that was chosen.
-
     Raises:
         UserError: no data are named, or a setting has a name or value that it cannot have.
     """

@@ -42,14 +42,7 @@ class _View(NamedTuple):
 
 @torch.no_grad()
 def pass_rows(backbone: Backbone, rows: Rows, *, n_workers: int, progress: Progress | None = None) -> Passed:
-    """Return the features of some rows' images; given features pass through the tail only.
-
-    Args:
-        backbone: the network.
-        rows: what to read.
-        n_workers: threads that read and decode; 0 for none beside this one.
-        progress: is advanced by the rows as they are done.
-    """
+    """Return the features of some rows' images; given features pass through the tail only."""
     progress = progress or Progress()
     if rows.features_nd is not None:
         hidden_nd = backbone.trunk(torch.from_numpy(rows.features_nd).to(device_of(backbone)))

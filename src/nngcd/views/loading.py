@@ -27,12 +27,6 @@ def balanced_batches(
     As in the public GCD code (`WeightedRandomSampler`): N draws with replacement, weight 1 for a labelled image and
     n_labelled / n_unlabelled for an unlabelled one. If all images or none are labelled, every image has the same
     weight.
-
-    Args:
-        labels: (N,) class of each image, or `UNLABELLED`.
-        batch_size: images per batch.
-        generator: the only source of randomness.
-        drop_last: whether a last batch of fewer images is left out.
     """
     n_labelled = int((labels != UNLABELLED).sum())
     n_unlabelled = len(labels) - n_labelled

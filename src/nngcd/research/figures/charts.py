@@ -21,15 +21,7 @@ def score_chart(
     axis: str, names: Sequence[str], places: Sequence[float] | None, scores: Mapping[str, Sequence[Sequence[float]]], *,
     caption: list[str],
 ) -> FigurePage:  # fmt: skip
-    """Return one panel: a line per score over numbers, or dots over names.
-
-    Args:
-        axis: what the setting is called.
-        names: the values of the setting as text.
-        places: the same as numbers, drawn to scale; None when they are not numbers.
-        scores: by their names, for every value the scores of all its seeds.
-        caption: what is seen, paragraph by paragraph.
-    """
+    """Return one panel: a line per score over numbers (`places`), or dots over names, with the scores of all seeds."""
     width = 4.2 if places else max(4.2, WIDTH_OF_A_NAME * len(names) + 1.4)
     page = FigurePage(width, 3.0, caption)
     axes = page.panels[0][0]

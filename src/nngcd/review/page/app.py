@@ -40,13 +40,7 @@ SECONDS_BETWEEN_LOOKS = 0.5
 
 
 class ReviewPage:
-    """The answers, for one run.
-
-    Args:
-        desk: the run.
-        pictures: its images.
-        door: who may ask.
-    """
+    """The answers, for one run."""
 
     def __init__(self, desk: Desk, pictures: PictureStore, door: Door) -> None:
         self.desk, self.pictures, self.door = desk, pictures, door

@@ -15,10 +15,7 @@ NOWHERE = -1
 class Index:
     """The rows of each category, and the centre of their features.
 
-    Args:
-        features: the learned feature of each image.
-        state: where the images are now, in the order of the run.
-        numbers: of categories as an earlier index gave them, which windows that are open know.
+    Categories keep the numbers of an earlier index, which windows that are open know.
     """
 
     def __init__(self, features: UnitFeatures, state: State, numbers: Mapping[str, int] | None = None) -> None:

@@ -25,14 +25,7 @@ class NoPictureError(UserError):
 
 
 class PictureStore:
-    """Pictures by the row of their image; those shown last are kept in memory.
-
-    Args:
-        images: the images in the order of the run, or None.
-        file_names: of each row.
-        ids: of each row.
-        why_none: why there are no images.
-    """
+    """Pictures by the row of their image, or why there are none; those shown last are kept in memory."""
 
     def __init__(self, images: Images | None, file_names: list[str], ids: list[str], why_none: str = "") -> None:
         self.images, self.why_none = images, why_none

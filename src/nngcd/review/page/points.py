@@ -24,11 +24,7 @@ MOST_EDITS = 10**9
 
 
 class MapAnswers:
-    """All points of a run, and those that edits changed.
-
-    Args:
-        desk: the run.
-    """
+    """All points of a run, and those that edits changed."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
