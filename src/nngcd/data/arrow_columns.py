@@ -115,11 +115,7 @@ def contents_of(table: pa.Table, columns: Columns) -> pa.ChunkedArray:
 
 
 def features_of(table: pa.Table, columns: Columns, where: str) -> NDArray[np.float32]:
-    """Return the features as (n, d).
-
-    Raises:
-        DataError: rows have none, or fewer than others, or one is no finite number.
-    """
+    """Return the features as (n, d)."""
     column = table[columns.of_content].combine_chunks()
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     values = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32, copy=False)

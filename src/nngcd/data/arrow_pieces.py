@@ -48,11 +48,7 @@ class Pieces:
 
     @classmethod
     def of(cls, data: str, pieces: Sequence[Piece], schema: pa.Schema, reading: ReadingSettings) -> Pieces:
-        """Return the pieces with their columns.
-
-        Raises:
-            DataError: the columns are not known, or there are no rows.
-        """
+        """Return the pieces with their columns."""
         columns = Columns.of(schema, data, reading.column_of)
         file = pieces[0].file
         folder = Place.of(file.text.rpartition("/")[0] or ".")

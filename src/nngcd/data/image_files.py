@@ -164,11 +164,7 @@ def readable_of(
     decoding: Decoding = DEFAULT,
     flag: str = ALLOW_BAD_SETTING,
 ) -> Readable:
-    """Return the files that decode, and the problems of the others.
-
-    Raises:
-        DataError: more files than `allow_bad` cannot be read, or all of them.
-    """
+    """Return the files that decode, and the problems of the others."""
     kept = np.array([index for index, check in enumerate(checks) if check.reason is None], dtype=np.int64)
     named = zip(file_names, checks, strict=True)
     problems = tuple(Problem(name, check.code, check.reason) for name, check in named if check.reason is not None)

@@ -132,11 +132,7 @@ def warn_of_notes(listed: Listed) -> None:
 
 
 def settled_names(labels: Sequence[str | None], reading: ReadingSettings) -> list[str | None]:
-    """Return the category of each image: other spellings replaced, what means "no label" taken out.
-
-    Raises:
-        DataError: a name such as `unknown` may be a category or mean "no label", and the user has not said which.
-    """
+    """Return the category of each image: other spellings replaced, what means "no label" taken out."""
     same = reading.name_of
     renamed = [None if label is None else same.get(label, label) for label in labels]
     return settle_unclear(renamed, unlabelled_names=reading.unlabelled_names, category_names=reading.category_names)

@@ -35,11 +35,7 @@ class Member(NamedTuple):
 
 
 def rows_of_tar(place: Place, decoding: Decoding, *, use_labels: bool = True) -> Iterator[Rows]:
-    """Yield the images of a tar from its beginning to its end, which also works while it is being fetched.
-
-    Raises:
-        DataError: it is no tar, or it ends too early.
-    """
+    """Yield the images of a tar from its beginning to its end, which also works while it is being fetched."""
     waiting, problems = list[Member](), list[Problem]()
 
     def rows() -> Rows:

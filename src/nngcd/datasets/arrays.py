@@ -152,11 +152,7 @@ def _hash(row: NDArray[np.generic]) -> str:
 
 
 def _label_names(y: ArrayLike | None, *, n_items: int) -> list[str | None]:
-    """Return the name of each label, None where there is none.
-
-    Raises:
-        DataError: there is not one label per item, or a label is below -1, infinite or no text.
-    """
+    """Return the name of each label, None where there is none."""
     if y is None:
         return [None] * n_items
     values = _objects(y)

@@ -89,11 +89,7 @@ def split_files(listing: Listing, folder: Path, request: Request = TRAINING) -> 
 
 
 def split_arrays(listing: Listing, pixels_nhwc: NDArray[np.uint8], request: Request = TRAINING) -> tuple[Split, Truth]:
-    """Return the split of a benchmark whose images are in memory, one uint8 array (n, h, w, 3) for all.
-
-    Raises:
-        DataError: there are none.
-    """
+    """Return the split of a benchmark whose images are in memory, one uint8 array (n, h, w, 3) for all."""
     _refuse_empty(listing, request.part)
     images = ImageArrays(pixels_nhwc)
     hashes = [images.fingerprint(index) for index in range(len(images))]

@@ -62,11 +62,7 @@ class Batches:
 
 
 def load_cifar(root: Path | None, batches: Batches, request: Request) -> tuple[Split, Truth]:
-    """Return the images of one part, from the batches where they are there, else from PNG files.
-
-    Raises:
-        DataError: neither is there, or what is there cannot be used.
-    """
+    """Return the images of one part, from the batches where they are there, else from PNG files."""
     part = request.part
     layouts = [batches.layout(part), _PNG[part]]
     layout, folder = find_layout(root, layouts, name=batches.name, title=batches.title, part=part)

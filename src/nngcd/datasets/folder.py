@@ -33,20 +33,12 @@ def load(
     on_progress: OnProgress | None = None,
     shrinker: Shrinker | None = None,
 ) -> tuple[Split, Truth | None]:
-    """Return the images of a folder, labelled by the name of the first-level sub-folder they are in.
-
-    Raises:
-        DataError: no such folder, no images in it, an unclear name, or too many unreadable files.
-    """
+    """Return the images of a folder, labelled by the name of the first-level sub-folder they are in."""
     return read(find(root, reading, use_labels=use_labels), reading, on_progress=on_progress, shrinker=shrinker), None
 
 
 def find(root: Path | None, reading: ReadingSettings = DEFAULT, *, use_labels: bool = True) -> Listed:
-    """Return the images in a folder and their labels; none is opened.
-
-    Raises:
-        DataError: no such folder, or no images in it.
-    """
+    """Return the images in a folder and their labels; none is opened."""
     if root is None:
         raise DataError("D01: the dataset 'folder' needs the path of a folder of images.")
     tree = walk(root, follow_links=reading.follow_links)

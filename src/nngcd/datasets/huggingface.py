@@ -22,11 +22,7 @@ DEFAULT = ReadingSettings()
 
 
 def source(root: str | Path, reading: ReadingSettings = DEFAULT, *, use_labels: bool = True) -> Source:
-    """Return the rows of a data set; one Arrow file is one unit.
-
-    Raises:
-        DataError: there are none, or the columns are not known.
-    """
+    """Return the rows of a data set; one Arrow file is one unit."""
     return _pieces(str(root), reading).source(reading, use_labels=use_labels)
 
 
@@ -37,11 +33,7 @@ def load(
     use_labels: bool = True,
     on_progress: OnProgress | None = None,
 ) -> tuple[Split, Truth | None]:
-    """Return the images of a data set on disk: one split, such as `train`, that `save_to_disk` wrote.
-
-    Raises:
-        DataError: it cannot be read, the columns are not known, or an image appears twice.
-    """
+    """Return the images of a data set on disk: one split, such as `train`, that `save_to_disk` wrote."""
     if root is None:
         raise DataError("D01: the dataset 'huggingface' needs the path of a folder that `save_to_disk` wrote.")
     return _pieces(str(root), reading).split(reading, use_labels=use_labels, on_progress=on_progress), None

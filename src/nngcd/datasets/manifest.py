@@ -31,11 +31,7 @@ def load(
     on_progress: OnProgress | None = None,
     shrinker: Shrinker | None = None,
 ) -> tuple[Split, Truth | None]:
-    """Return the images a manifest lists; an empty label, or -1 in a column of numbers, means unlabelled.
-
-    Raises:
-        DataError: the table cannot be read, is unclear or contradicts itself, or too many files are missing or bad.
-    """
+    """Return the images a manifest lists; an empty label, or -1 in a column of numbers, means unlabelled."""
     return read(find(root, reading, use_labels=use_labels), reading, on_progress=on_progress, shrinker=shrinker), None
 
 
@@ -45,9 +41,6 @@ def find(
     """Return which images a manifest lists and what their labels say; none is opened.
 
     With `wants_rest`, images that it does not list are looked for even if they are to be left out.
-
-    Raises:
-        DataError: the table cannot be read, or contradicts itself.
     """
     if root is None:
         raise DataError("D01: the dataset 'manifest' needs the path of a CSV or Parquet file.")

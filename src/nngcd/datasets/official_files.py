@@ -53,11 +53,7 @@ def find_layout(
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a text file without empty ones.
-
-    Raises:
-        DataError: the file is not text.
-    """
+    """Return the lines of a text file without empty ones."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:

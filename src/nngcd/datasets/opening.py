@@ -120,11 +120,7 @@ def open_source(
     use_labels: bool = True,
     on_progress: OnProgress | None = None,
 ) -> Source:
-    """Return the images or features of whatever the user points at, in units that are read as they are needed.
-
-    Raises:
-        DataError: nothing is there, or it cannot be used.
-    """
+    """Return the images or features of whatever the user points at, in units that are read as they are needed."""
     name, root, settled = locate(data, dataset, reading)
     module = find_component("nngcd.datasets", name, "load")
     if hasattr(module, "source"):

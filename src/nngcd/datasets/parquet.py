@@ -29,11 +29,7 @@ _FEATURE = "feature"
 
 
 def source(root: str | Path, reading: ReadingSettings = DEFAULT, *, use_labels: bool = True) -> Source:
-    """Return the rows of Parquet files; one row group, or a few small ones, is one unit.
-
-    Raises:
-        DataError: there are none, or the columns are not known.
-    """
+    """Return the rows of Parquet files; one row group, or a few small ones, is one unit."""
     return _pieces(str(root), reading).source(reading, use_labels=use_labels)
 
 
@@ -44,12 +40,7 @@ def load(
     use_labels: bool = True,
     on_progress: OnProgress | None = None,
 ) -> tuple[Split, Truth | None]:
-    """Return the images or features of a folder of Parquet files, a pattern or one file, in memory.
-
-    Raises:
-        DataError: there are none, the columns are not known, or an image appears twice.
-        ResourceError: features do not fit into memory.
-    """
+    """Return the images or features of a folder of Parquet files, a pattern or one file, in memory."""
     if root is None:
         raise DataError("D01: the dataset 'parquet' needs the path of a folder of Parquet files.")
     return _pieces(str(root), reading).split(reading, use_labels=use_labels, on_progress=on_progress), None

@@ -20,11 +20,7 @@ DEFAULT = ReadingSettings()
 
 
 def source(root: str | Path, reading: ReadingSettings = DEFAULT, *, use_labels: bool = True) -> Source:
-    """Return the images of tars; one tar is one unit.
-
-    Raises:
-        DataError: there are none.
-    """
+    """Return the images of tars; one tar is one unit."""
     decoding = reading.decoding
     units = [Unit(tar.name, partial(rows_of_tar, tar, decoding, use_labels=use_labels)) for tar in _files(root)]
     return Source(Place.of(root).name, units)
@@ -37,11 +33,7 @@ def load(
     use_labels: bool = True,
     on_progress: OnProgress | None = None,
 ) -> tuple[Split, Truth | None]:
-    """Return the images of uncompressed tars of this machine, read where they lie: a folder, a pattern or one tar.
-
-    Raises:
-        DataError: there are none, they cannot be read, or an image appears twice.
-    """
+    """Return the images of uncompressed tars of this machine, read where they lie: a folder, a pattern or one tar."""
     if root is None:
         raise DataError("D01: the dataset 'tars' needs the path of a folder of tars.")
     found, labels, problems = dict[str, Span](), list[str | None](), list[Problem]()

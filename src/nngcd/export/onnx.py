@@ -46,11 +46,7 @@ def targets() -> tuple[str, ...]:
 
 
 def check(source: ExportSource, out: Path) -> None:
-    """Look for the packages that this needs.
-
-    Raises:
-        ResourceError: some are not installed.
-    """
+    """Look for the packages that this needs."""
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
         raise ResourceError(f"the ONNX export needs {', '.join(missing)}. Run: pip install 'nngcd[onnx]'")
 

@@ -49,11 +49,7 @@ def finished_names(out: Path, key: str) -> frozenset[str]:
 
 @contextmanager
 def noted(out: Path, key: str, names: Iterable[str]) -> Iterator[None]:
-    """Keep the note while the block writes these files and folders, and after it if it fails with some of them done.
-
-    Raises:
-        ResourceError: the disk is full or not writable.
-    """
+    """Keep the note while the block writes these files and folders, and after it if it fails with some of them done."""
     is_new, before = not out.exists(), _read(out)
     earlier = set(before.absent) if before and before.of == key else set()
     absent = earlier | {name for name in names if not (out / name).exists()}

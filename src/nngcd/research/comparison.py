@@ -105,11 +105,7 @@ def check_comparable(summaries: Sequence[Summary]) -> None:
 
 
 def row_of(name: str, group: Sequence[Summary]) -> ComparisonRow:
-    """Return the row of runs that differ in their seed only.
-
-    Raises:
-        DataError: one seed is there twice.
-    """
+    """Return the row of runs that differ in their seed only."""
     seeds = [summary["seed"] for summary in group]
     if len(set(seeds)) < len(seeds):
         twice = next(seed for seed in seeds if seeds.count(seed) > 1)

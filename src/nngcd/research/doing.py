@@ -121,11 +121,7 @@ def do_grid(cells: Sequence[Cell], doing: Doing, *, opened: OpenedData | None = 
 
 
 def open_all(cells: Sequence[Cell], doing: Doing) -> OpenedData:
-    """Return the data of all runs that are not done yet.
-
-    Raises:
-        UserError: the data or a number of categories cannot be used.
-    """
+    """Return the data of all runs that are not done yet."""
     opened: OpenedData = {}
     for cell in cells:
         reading = cell.settings.reading

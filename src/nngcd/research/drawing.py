@@ -195,11 +195,7 @@ class Subject:
             raise UndrawableError(f"{self.name}: {error}") from error
 
     def attention(self, rows: Sequence[int]) -> AttentionMaps:
-        """Return the attention of the class token in the last block for some images.
-
-        Raises:
-            UndrawableError: the images are not available.
-        """
+        """Return the attention of the class token in the last block for some images."""
         split, _, reason = self.data.opened
         if split is None or split.images is None:
             raise UndrawableError(f"it needs the images: {reason}")

@@ -146,11 +146,7 @@ def shortened(asked: Mapping[str, Any]) -> config.Values:
 
 
 def read_summary(cell: Cell) -> dict[str, Any]:
-    """Return the summary of a finished run.
-
-    Raises:
-        DataError: it cannot be read.
-    """
+    """Return the summary of a finished run."""
     try:
         return RunFolder(cell.path).read_summary()
     except DataError as error:

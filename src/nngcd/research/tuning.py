@@ -92,11 +92,7 @@ def tuning_variants(
     *,
     told_by: str = "--candidates",
 ) -> list[Variant]:
-    """Return every candidate, which is `told_by` a file, for every method, or only those of some names.
-
-    Raises:
-        ConfigError: no candidate of that name.
-    """
+    """Return every candidate, which is `told_by` a file, for every method, or only those of some names."""
     for name in names or []:
         if name not in candidates:
             hint = did_you_mean(name, candidates)

@@ -205,11 +205,7 @@ class Confidence:
 
     @classmethod
     def load(cls, folder: Path) -> Confidence:
-        """Return what is saved with a model.
-
-        Raises:
-            DataError: a file is damaged.
-        """
+        """Return what is saved with a model."""
         values = read_json(folder / FILE, model_schemas.StoredConfidence)
         plain: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         return cls(**plain, surroundings=Surroundings.load(folder))

@@ -26,12 +26,7 @@ class Correction:
 
 
 def read_corrections(path: Path) -> list[Correction]:
-    """Return the rows of a CSV file with the columns `category` or `file_name`, and `label`.
-
-    Raises:
-        NoSuchDataError: there is no such file.
-        DataError: the file cannot be read, a column is missing, or a value is empty.
-    """
+    """Return the rows of a CSV file with the columns `category` or `file_name`, and `label`."""
     if not path.exists():
         raise NoSuchDataError(f"{path} does not exist.{did_you_mean_path(path, Path.is_file)}")
     try:

@@ -23,11 +23,7 @@ class ImageNames:
         self._found = bare | exact
 
     def id_of(self, name: str) -> str:
-        """Return the id of an image.
-
-        Raises:
-            UserError: no image has this name, or several have.
-        """
+        """Return the id of an image."""
         found = self._found.get(name, [])
         if len(found) == 1:
             return found[0][0]

@@ -36,9 +36,6 @@ def reviewed_results(run: RunFolder) -> Reviewed:
     `category`, `label` and `status` follow the edits; `reviewed` says whether a person approved the category or decided
     about the image itself, `review_action` and `reviewed_at` the last thing done to image or category. Rejected images
     have the status `excluded` and neither category nor label. All other columns are passed through.
-
-    Raises:
-        DataError: the run is not finished, or its files are damaged.
     """
     review = Review(run)
     table = _with_edits(review.results, review.state)

@@ -55,11 +55,7 @@ class Features:
     engine: str = USUAL
 
     def prepare(self, source: Source, engine: str | None = None) -> str:
-        """Choose the engine for a source, or take a given one, and return its name.
-
-        Raises:
-            DataError: the data are features already.
-        """
+        """Choose the engine for a source, or take a given one, and return its name."""
         if source.n_features is not None:
             raise DataError(f"'{source.name}' already holds features; give images instead.")
         n_images = MANY_IMAGES if source.n_rows is None else source.n_rows
@@ -110,12 +106,7 @@ class Embedded:
 
 
 def write_embeddings(features: Features, source: Source, path: Path, *, progress: Progress | None = None) -> Embedded:
-    """Write the features of a source's images in single precision: `.npy` with a `.csv` of its rows, or `.parquet`.
-
-    Raises:
-        ConfigError: the name has another ending.
-        DataError: the data are features already.
-    """
+    """Write the features of a source's images in single precision: `.npy` with a `.csv` of its rows, or `.parquet`."""
     if path.suffix not in ENDINGS:
         raise ConfigError("--out", str(path), f"must end in {' or '.join(ENDINGS)}")
     progress = progress or Progress()
@@ -135,11 +126,7 @@ def write_embeddings(features: Features, source: Source, path: Path, *, progress
 
 
 def check_place(path: Path) -> None:
-    """Refuse to replace a file.
-
-    Raises:
-        ConfigError: a file is there.
-    """
+    """Refuse to replace a file."""
     files = [path, path.with_suffix(".csv")] if path.suffix == ".npy" else [path]
     for taken in files:
         if taken.exists():

@@ -22,20 +22,12 @@ NEEDS_NO_CHOICE = ("weights", "init_from", "dataset", "image_size")
 
 
 def settings_of(asked: config.Values, *, tell: Callable[[str], None]) -> Settings:
-    """Return the settings of a new run: what is asked for, over recipe and effort, with a network if none is named.
-
-    Raises:
-        UserError: no data are named, or a setting has a name or value that it cannot have.
-    """
+    """Return the settings of a new run: what is asked for, over recipe and effort, with a network if none is named."""
     return resolve(completed(with_backbone(asked, tell=tell)))
 
 
 def completed(asked: config.Values) -> config.Values:
-    """Return what is asked for with absolute paths, and the effort that suits the machine.
-
-    Raises:
-        UserError: no data are named.
-    """
+    """Return what is asked for with absolute paths, and the effort that suits the machine."""
     config.check_text(asked, PATHS)
     values = dict(asked)
     data = values.get("data")

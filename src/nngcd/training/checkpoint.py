@@ -35,11 +35,7 @@ def epochs_done(path: Path, n_epochs: int) -> int:
 
 
 def load_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimizer, n_epochs: int) -> int:
-    """Restore what `save_checkpoint` wrote and return the number of finished epochs; 0 when there is no checkpoint.
-
-    Raises:
-        DataError: it is damaged, or not of this run.
-    """
+    """Restore what `save_checkpoint` wrote and return the number of finished epochs; 0 when there is no checkpoint."""
     if not path.is_file():
         return 0
     tensors, strings = read_tensors(path)

@@ -40,11 +40,7 @@ class Start:
 
     @classmethod
     def of(cls, run: RunFolder) -> Start:
-        """Return what a run learned.
-
-        Raises:
-            DataError: the run is not finished, or its model is damaged.
-        """
+        """Return what a run learned."""
         run.check_complete()
         model, categories = Model.load(run.model)
         return cls(run.path, model, tuple(categories[: model.blueprint.n_old]), _taught_by(run))

@@ -60,11 +60,7 @@ class AttentionMaps:
 
 
 def chosen_classes(grouping: Grouping, wanted: Sequence[str], n_each: int) -> list[int]:
-    """Return classes to be shown, old before new: those wanted, or the largest `n_each` of the old and of the new.
-
-    Raises:
-        DataError: there is no class of a wanted name.
-    """
+    """Return classes to be shown, old before new: those wanted, or the largest `n_each` of the old and of the new."""
     for name in wanted:
         if name not in grouping.names:
             hint = did_you_mean(name, grouping.names)

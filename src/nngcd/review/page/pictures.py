@@ -34,11 +34,7 @@ class PictureStore:
         self._n_bytes, self._lock = 0, Lock()
 
     def jpeg(self, row: int, size: str) -> bytes:
-        """Return a picture of one image.
-
-        Raises:
-            NoPictureError: the image cannot be shown; says why.
-        """
+        """Return a picture of one image."""
         with self._lock:
             if (kept := self._kept.get((row, size))) is not None:
                 self._kept.move_to_end((row, size))

@@ -67,11 +67,7 @@ def points(desk: Desk, places_n2: Places) -> bytes:
 
 
 def changed_points(desk: Desk, since: int) -> bytes:
-    """Return the row, category, status and review mark of each point that may have changed since a version.
-
-    Raises:
-        UserError: the review has no such version.
-    """
+    """Return the row, category, status and review mark of each point that may have changed since a version."""
     if not 0 <= since <= desk.version:
         raise UserError(f"version {since}: must be from 0 to {desk.version}. Load the map again.")
     rows = np.zeros(len(desk.index.ids), dtype=bool)
