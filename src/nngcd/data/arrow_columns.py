@@ -61,7 +61,8 @@ class Columns:
                 f"(found: {', '.join(schema.names)}). Name the columns, for example --columns file_name=path"
             )
         content, of_content = found
-        n_features = _length(schema.field(of_content).type) if content == "features" else None
+        kind = schema.field(of_content).type
+        n_features = kind.list_size if content == "features" and kinds.is_fixed_size_list(kind) else None
         return cls(content, of_content, names, ids, label, _label_names(schema, label), n_features)
 
     @property
@@ -162,10 +163,6 @@ def _is_content(type_: pa.DataType) -> bool:
 def _is_vector(type_: pa.DataType) -> bool:
     is_list = kinds.is_list(type_) or kinds.is_large_list(type_) or kinds.is_fixed_size_list(type_)
     return is_list and bool(kinds.is_floating(type_.value_type))
-
-
-def _length(type_: pa.DataType) -> int | None:
-    return type_.list_size if kinds.is_fixed_size_list(type_) else None
 
 
 def _field(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:

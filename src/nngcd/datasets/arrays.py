@@ -55,7 +55,8 @@ def from_arrays(X: ArrayLike, y: ArrayLike | None = None, *, name: str = "arrays
     """
     array = plain_array(X)
     names = _label_names(y, n_items=len(np.atleast_1d(array)))
-    _refuse_unclear(names)
+    for unclear_name, count in unclear_names(names).items():  # such as text made of NaN or None
+        raise DataError(str(unclear(unclear_name, count, in_array=True)))
     return _split(array, names, name)
 
 
@@ -159,12 +160,6 @@ def _label_names(y: ArrayLike | None, *, n_items: int) -> list[str | None]:
     if values.shape != (n_items,):
         raise DataError(f"y must hold one label per row of X: expected shape ({n_items},), got {values.shape}.")
     return [_label_name(value) for value in values.tolist()]
-
-
-def _refuse_unclear(names: Sequence[str | None]) -> None:
-    """Raise `DataError` where nobody can tell whether a label names a category, such as text made of NaN or None."""
-    for name, count in unclear_names(names).items():
-        raise DataError(str(unclear(name, count, in_array=True)))
 
 
 def _objects(y: ArrayLike) -> NDArray[np.object_]:

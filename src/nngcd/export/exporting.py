@@ -42,9 +42,9 @@ def write_formats(
         DataError: images are gone, or are not those that the run saw.
         ResourceError: the disk is full or not writable, links cannot be made there, or a package is not installed.
     """
-    names = [name for each in formats for name in each.targets()]
+    names = [name for each in formats for name in each.TARGETS]
     check_folder(source.run, out)
-    if not unfinished.has_note(out):
+    if not (out / unfinished.FILE).exists():
         check_names(out, names, may_overwrite=may_overwrite)
     for each in formats:
         each.check(source, out)
@@ -54,8 +54,8 @@ def write_formats(
     check_names(out, [name for name in names if name not in finished], may_overwrite=may_overwrite)
     with unfinished.noted(out, key, names):
         for each in formats:
-            yield from _as_written(each, out) if finished.issuperset(each.targets()) else each.write(source, out)
+            yield from _as_written(each, out) if finished.issuperset(each.TARGETS) else each.write(source, out)
 
 
 def _as_written(finished: Format, out: Path) -> list[WrittenExport]:
-    return [WrittenExport(out / name, "kept from the interrupted export") for name in finished.targets()]
+    return [WrittenExport(out / name, "kept from the interrupted export") for name in finished.TARGETS]

@@ -28,6 +28,7 @@ from nngcd.review.state import State
 from nngcd.training.model import Model
 
 FOLDER, MODEL, PREPROCESSOR, CATEGORIES = "onnx", "model.onnx", "preprocessor.json", "categories.json"
+TARGETS = (FOLDER,)
 NEEDED = ("onnx", "onnxscript", "onnxruntime")
 TOLERANCE = 1e-3
 """Largest difference of a probability between torch and onnxruntime; rounding alone stays far below."""
@@ -38,11 +39,6 @@ STEPS = (
     "cut image_size x image_size pixels out of the centre",
     "give them as uint8, channels first; dividing by 255, mean and std are part of the model",
 )
-
-
-def targets() -> tuple[str, ...]:
-    """Return what is written."""
-    return (FOLDER,)
 
 
 def check(source: ExportSource, out: Path) -> None:

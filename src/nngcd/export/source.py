@@ -113,9 +113,8 @@ class WrittenExport:
 class Format(Protocol):
     """Interface of a format's file: where it writes, what it needs, and how it writes."""
 
-    def targets(self) -> tuple[str, ...]:
-        """Return the names it writes under the output folder; checked before anything is written."""
-        ...
+    TARGETS: tuple[str, ...]
+    """The names it writes under the output folder; checked before anything is written."""
 
     def check(self, source: ExportSource, out: Path) -> None:
         """Raise `UserError` when something is missing that the format needs; done for all before the first is written.

@@ -64,11 +64,6 @@ def noted(out: Path, key: str, names: Iterable[str]) -> Iterator[None]:
         _remove(out, is_new=False)
 
 
-def has_note(out: Path) -> bool:
-    """Return whether an export into a folder was interrupted."""
-    return (out / FILE).exists()
-
-
 def _remove(out: Path, *, is_new: bool) -> None:
     with writing(out / FILE):
         (out / FILE).unlink(missing_ok=True)

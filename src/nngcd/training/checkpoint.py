@@ -24,7 +24,9 @@ def save_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimiz
     in fp16 is not kept: a resumed run begins with a new one (docs/guides/speed.md).
     """
     tensors = {MODEL + name: tensor for name, tensor in learner.state_dict().items()}
-    tensors |= {MOMENTUM + name: buffer for name, buffer in _momentum(learner, optimiser).items()}
+    for name, parameter in learner.named_parameters():
+        if (buffer := optimiser.state[parameter].get("momentum_buffer")) is not None:
+            tensors[MOMENTUM + name] = buffer
     tensors |= {REMEMBERED + name: getattr(learner.method, name) for name in learner.method.remembers}
     write_tensors(path, tensors, {EPOCHS_DONE: str(n_epochs_done)})
 
@@ -75,8 +77,3 @@ def _epochs_of(path: Path, strings: Mapping[str, str], n_epochs: int) -> int:
     if not (done.isascii() and done.isdecimal() and len(done) < 10 and int(done) <= n_epochs):
         raise damaged_file(path, f"{EPOCHS_DONE} = {done[:20]!r} of {n_epochs} epochs", START_AGAIN)
     return int(done)
-
-
-def _momentum(learner: Learner, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    buffers = {name: optimiser.state[p].get("momentum_buffer") for name, p in learner.named_parameters()}
-    return {name: buffer for name, buffer in buffers.items() if buffer is not None}
