@@ -16,11 +16,9 @@ from nngcd.data.findings import Finding
 from nngcd.data.image_files import EXTENSIONS, NOT_AN_IMAGE, unreadable_reason
 from nngcd.data.labels import UNLABELLED_FOLDERS
 from nngcd.data.listed import Listed, read
-from nngcd.data.reading_settings import ReadingSettings
+from nngcd.data.reading_settings import DEFAULT, ReadingSettings
 from nngcd.data.shrinking import Shrinker
 from nngcd.data.split import EMPTY_FOLDER, Problem, Split, Truth
-
-DEFAULT = ReadingSettings()
 
 _LOG = logging.getLogger(__name__)
 

@@ -14,11 +14,9 @@ from nngcd.core.places import Place
 from nngcd.core.progress import OnProgress
 from nngcd.data.arrow_pieces import Piece, Pieces
 from nngcd.data.packed_files import files_of
-from nngcd.data.reading_settings import ReadingSettings
+from nngcd.data.reading_settings import DEFAULT, ReadingSettings
 from nngcd.data.sources import Source
 from nngcd.data.split import Split, Truth
-
-DEFAULT = ReadingSettings()
 
 
 def source(root: str | Path, reading: ReadingSettings = DEFAULT, *, use_labels: bool = True) -> Source:

@@ -15,12 +15,10 @@ from nngcd.data.file_tree import FileTree, no_such_path, walk
 from nngcd.data.findings import Finding
 from nngcd.data.labels import texts_as_labels
 from nngcd.data.listed import Listed, read
-from nngcd.data.reading_settings import ReadingSettings
+from nngcd.data.reading_settings import DEFAULT, ReadingSettings
 from nngcd.data.shrinking import Shrinker
 from nngcd.data.split import Problem, Split, Truth
 from nngcd.datasets.folder import images_among, label_of, notes_on_hidden
-
-DEFAULT = ReadingSettings()
 
 
 def load(

@@ -19,11 +19,10 @@ from nngcd.core.places import Place
 from nngcd.core.progress import OnProgress
 from nngcd.data.arrow_pieces import Piece, Pieces
 from nngcd.data.packed_files import files_of
-from nngcd.data.reading_settings import ReadingSettings
+from nngcd.data.reading_settings import DEFAULT, ReadingSettings
 from nngcd.data.sources import IMAGES_PER_READ, Source
 from nngcd.data.split import Split, Truth
 
-DEFAULT = ReadingSettings()
 FOOTERS_AT_A_TIME = 16
 _FEATURE = "feature"
 

@@ -11,12 +11,10 @@ from nngcd.core.progress import OnProgress
 from nngcd.data.packed_files import files_of
 from nngcd.data.packed_splits import split_of_pack
 from nngcd.data.packs import Span, TarPack
-from nngcd.data.reading_settings import ReadingSettings
+from nngcd.data.reading_settings import DEFAULT, ReadingSettings
 from nngcd.data.sources import Source, Unit
 from nngcd.data.split import Problem, Split, Truth
 from nngcd.data.tar_images import rows_of_tar, spans
-
-DEFAULT = ReadingSettings()
 
 
 def source(root: str | Path, reading: ReadingSettings = DEFAULT, *, use_labels: bool = True) -> Source:
