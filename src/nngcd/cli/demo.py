@@ -46,8 +46,8 @@ def demo(
     say()
     rows = [row_of(name, summaries[method]) for method, name in METHODS.items()]
     say_table(["method", "All", "Old", "New", "seconds"], [[*row.cells[:4], f"{row.seconds:.0f}"] for row in rows])
-    seed = f"seed {numbers[0]}" if len(numbers) == 1 else f"mean ± deviation over {len(numbers)} seeds"
-    say(f"({summaries['nngcd'][0]['scores']['protocol']}; K = 10 known; {seed})\n")
+    seed_words = f"seed {numbers[0]}" if len(numbers) == 1 else f"mean ± deviation over {len(numbers)} seeds"
+    say(f"({summaries['nngcd'][0]['scores']['protocol']}; K = 10 known; {seed_words})\n")
     for line in found_words(summaries["nngcd"][0]):
         say(line)
     say("The new categories should be the digits 5 to 9, none of which is labelled.\n")
