@@ -33,7 +33,7 @@ from nngcd.core.seeds import numpy_generator
 from nngcd.results.images import reopened
 from nngcd.results.scoring import score
 from nngcd.review.page.desk import Desk
-from nngcd.review.page.next_images import next_rows
+from nngcd.review.page.listing import next_rows
 
 STEPS = (50, 100, 200, 300)
 N_SEEDS = 5

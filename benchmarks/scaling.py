@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # h
 from torch import Tensor
 
 from measuring import Target, end, parser_with_targets, seconds
-from nngcd.backbones.features import feature_backbone
+from nngcd.backbones.backbone import feature_backbone
 from nngcd.clustering.kmeans import KMeans
 from nngcd.clustering.semi_supervised_kmeans import SemiSupervisedKMeans
 from nngcd.core.run_folder import RunFolder

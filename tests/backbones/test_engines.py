@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from nngcd.backbones import compiled, engines, load_backbone
-from nngcd.backbones.backbone import frozen
+from nngcd.backbones.backbone import feature_backbone, frozen
 from nngcd.backbones.compiled import Compiled
 from nngcd.backbones.engines import FEWEST_IMAGES, Trial, choose_engine
-from nngcd.backbones.features import feature_backbone
 from nngcd.backbones.sizes import with_sizes
 from nngcd.backbones.whitened import whitened
 from nngcd.core.errors import ConfigError, ResourceError

@@ -3,8 +3,7 @@ import torch
 from torch import nn
 
 from nngcd.backbones import load_backbone
-from nngcd.backbones.backbone import frozen
-from nngcd.backbones.folding import with_folded_norms
+from nngcd.backbones.backbone import frozen, with_folded_norms
 from nngcd.backbones.weights import fingerprint
 
 FOLDED = ["efficientnet_lite0", "tf_efficientnet_lite0", "mobilenetv3_small_050", "resnet18", "regnetx_002"]

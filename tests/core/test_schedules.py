@@ -71,12 +71,10 @@ def test_momentum_outside_0_and_1_is_refused_from_the_first_step(start, end, for
         teacher_momentum(0, 10, start, end, form=form)
 
 
-def test_the_printed_momentum_leaves_0_and_1_and_is_no_form():
+def test_the_printed_momentum_leaves_0_and_1():
     printed = [0.99 - (1 - 0.7) * math.cos(math.pi * step / 11) / 2 for step in range(11)]
     assert printed[0] == pytest.approx(0.84)
     assert max(printed) > 1.13
-    with pytest.raises(ConfigError, match="Choose from: exact, mugcd"):
-        teacher_momentum(0, 10, 0.7, 0.99, form="paper")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,20 @@ from PIL import Image
 from nngcd.core.errors import DataError
 from nngcd.data import image_files
 from nngcd.data.decoding import Decoding
-from nngcd.data.image_files import ImageFiles, check_file, keep_readable, open_rgb, unreadable_reason
+from nngcd.data.image_files import (
+    ALLOWED_BAD,
+    ImageFiles,
+    check_file,
+    check_files,
+    open_rgb,
+    readable_of,
+    unreadable_reason,
+)
 from nngcd.data.split import Problem
+
+
+def keep_readable(root, names, *, allow_bad=ALLOWED_BAD, **how):
+    return readable_of(root, names, check_files(root, names, **how), allow_bad=allow_bad)
 
 
 def test_a_file_is_read_by_its_content(tmp_path, save_image):

@@ -21,7 +21,7 @@ from nngcd.datasets.arrays import from_arrays
 from nngcd.pipeline import discover
 from nngcd.report import read_findings, write_report
 from nngcd.research.comparison import rows_of
-from nngcd.research.drawing import RunSubject
+from nngcd.research.drawing import Subject
 from nngcd.review.reviewed import decisions, reviewed_results, undecided
 from nngcd.review.session import Review
 from nngcd.runs.evaluation import evaluate
@@ -138,7 +138,7 @@ class Fuzzed:
 
     def figures(self) -> None:
         """Gather what figures need."""
-        subject = RunSubject(self.done, _NoData(), "ours", ())
+        subject = Subject(self.done, _NoData(), "ours", ())
         assert subject.facts
         assert len(subject.features_nd) == len(subject.grouping.class_n)
 

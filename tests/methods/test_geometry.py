@@ -141,7 +141,7 @@ def test_biases_belong_to_their_prototypes():
 
 def test_a_classifier_in_cosines_is_the_one_it_was():
     drawn = {"generator": torch_generator(0, "init")}
-    assert type(prototypes_in(GeometryConfig(), 8, 3, **drawn)).__name__ == "Prototypes"
+    assert type(prototypes_in(GeometryConfig())(8, 3, **drawn)).__name__ == "Prototypes"
 
 
 @pytest.mark.parametrize("name", ["promptcal", "infosieve"])

@@ -11,7 +11,7 @@ from finished_runs import scores, summary
 from nngcd.core.files import write_json, write_table, write_tensors, write_yaml
 from nngcd.core.run_folder import RunFolder
 from nngcd.datasets.opening import open_dataset
-from nngcd.research.drawing import RunData, RunSubject
+from nngcd.research.drawing import RunData, Subject
 from nngcd.research.figures import attention
 from nngcd.research.figures.subject import UndrawableError
 from nngcd.training.model import Blueprint, Model, build_backbone
@@ -59,7 +59,7 @@ def vit(folder):
 
 
 def test_the_facts_of_a_run_in_one_line(run):
-    facts = RunSubject(run, Opened(), "ours", ()).facts
+    facts = Subject(run, Opened(), "ours", ()).facts
     assert facts == (
         "ours: method nngcd, preset paper, effort quick, backbone dino with the weights mine.pth, data birds, seed 3, "
         "K = 4, 5,000 images, 2 of them labelled, accuracy of the unlabelled: all 51.1, old 61.7."
@@ -68,14 +68,14 @@ def test_the_facts_of_a_run_in_one_line(run):
 
 def test_true_classes_are_taken_where_they_are_known_old_ones_first(run):
     true_name = np.array(["owl", "bee", "owl", "cat", "ant"], dtype=object)
-    grouping = RunSubject(run, Opened(true_name=true_name), "ours", ()).grouping
+    grouping = Subject(run, Opened(true_name=true_name), "ours", ()).grouping
     assert grouping.names == ("ant", "owl", "bee", "cat")
     assert grouping.class_n.tolist() == [1, 2, 1, 3, 0]
     assert (grouping.n_old, grouping.are_true) == (2, True)
 
 
 def test_otherwise_the_found_categories_are(run):
-    grouping = RunSubject(run, Opened(), "ours", ()).grouping
+    grouping = Subject(run, Opened(), "ours", ()).grouping
     assert grouping.names == ("ant", "owl", "new-001")
     assert (grouping.class_n.tolist(), grouping.are_true) == ([1, 2, 1, 2, 0], False)
 
@@ -90,7 +90,7 @@ def test_data_that_are_gone_are_a_reason_and_no_error(run):
 def test_attention_is_that_of_the_trained_block(run, image_folder):
     model = vit(run)
     split, _ = open_dataset(str(image_folder))
-    found = RunSubject(run, Opened(split), "ours", ()).attention([0, 13])
+    found = Subject(run, Opened(split), "ours", ()).attention([0, 13])
     prepare, seen = model.backbone.preprocessing, []
     views = torch.stack([prepare.centre_view(split.images.open(row)) for row in (0, 13)])
     last = model.backbone.tail.network.blocks[-1]
@@ -105,7 +105,7 @@ def test_attention_is_that_of_the_trained_block(run, image_folder):
 def test_without_its_images_attention_is_not_drawn(run):
     vit(run)
     with pytest.raises(UndrawableError, match="it needs the images: no such folder"):
-        RunSubject(run, Opened(reason="no such folder"), "ours", ()).attention([0])
+        Subject(run, Opened(reason="no such folder"), "ours", ()).attention([0])
 
 
 @pytest.mark.parametrize(
@@ -119,4 +119,4 @@ def test_a_backbone_without_attention_is_refused_before_the_images_are_opened(ru
     )  # fmt: skip
     Model.assemble(blueprint, build_backbone(blueprint, pretrained=False), seed=0).save(run.model, ["a", "b", "c"])
     with pytest.raises(UndrawableError, match=reason):
-        attention.draw([RunSubject(run, None, "ours", ())])
+        attention.draw([Subject(run, None, "ours", ())])

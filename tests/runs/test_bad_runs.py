@@ -23,7 +23,7 @@ import torch
 
 from nngcd.core import atomic
 from nngcd.core.atomic import temporary_beside
-from nngcd.core.run_folder import RunFolder
+from nngcd.core.locks import hold
 from nngcd.methods import simgcd
 
 pytestmark = pytest.mark.filterwarnings("always::nngcd.core.errors.NngcdWarning")
@@ -172,7 +172,7 @@ def test_t10_a_run_is_not_resumed_with_other_labels_held_back(nngcd, broken_run)
 def test_t11_a_folder_in_use_is_left_alone(nngcd, broken_run):
     run, _ = broken_run
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    with RunFolder(run).locked():
+    with hold(run):
         code, _, err = nngcd("fit", "--resume", run)
     assert code == 4
     assert f"T11: {run} is in use by process {os.getpid()} on" in said(err)

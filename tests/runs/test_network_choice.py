@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from nngcd.backbones import OWN_BACKBONE, choosing
 from nngcd.backbones.timm_loading import timm
 from nngcd.core.errors import UserError
-from nngcd.runs.network_choice import with_backbone
+from nngcd.runs.run_settings import with_backbone
 
 CACHED = "test_vit.r160_in1k"
 

@@ -7,8 +7,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import nn
 
-from nngcd.backbones.backbone import Adapter
-from nngcd.backbones.features import feature_backbone
+from nngcd.backbones.backbone import Adapter, feature_backbone
 from nngcd.core.progress import Progress
 from nngcd.core.seeds import torch_generator
 from nngcd.methods import mugcd, nngcd

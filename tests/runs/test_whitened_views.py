@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from nngcd import training
-from nngcd.backbones.features import feature_backbone
+from nngcd.backbones.backbone import feature_backbone
 from nngcd.backbones.whitened import whitened
 from nngcd.clustering.whitening import whitened_within_classes, whitening
 from nngcd.core.errors import ConfigError

@@ -150,10 +150,3 @@ def test_feature_views_keep_the_feature_first_and_drop_a_tenth_of_the_others():
     torch.testing.assert_close(views[:, 1:].unique(), torch.tensor([0.0, 1 / 0.9]))
     assert (views[:, 1:] == 0).float().mean().item() == pytest.approx(0.1, abs=0.01)
     assert not torch.equal(views[:, 1], views[:, 2])
-
-
-def test_feature_views_refuse_what_makes_no_sense():
-    with pytest.raises(ConfigError, match="n_views"):
-        feature_views(torch.ones(2, 2), 0, torch.Generator())
-    with pytest.raises(ConfigError, match="drop"):
-        feature_views(torch.ones(2, 2), 2, torch.Generator(), drop=1.0)

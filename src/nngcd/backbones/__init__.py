@@ -56,20 +56,16 @@ def load_backbone(
         load = find_component(__name__, name, "load").load
         backbone: Backbone = load(weights, tail_blocks=tail_blocks, image_size=image_size)
         return backbone
-    if name in PRE_TRAININGS:
-        known = PRE_TRAININGS[name]
-        if pretrained and weights is None:
-            check_weights_can_be_had(name)
-        size = image_size or known.image_size
-        backbone = load_timm(
-            known.timm_name, weights, tail_blocks=tail_blocks, tail_norm=tail_norm, image_size=size,
-            pretrained=pretrained,
-        )  # fmt: skip
-        return replace(backbone, name=name)
     check_name(name)
-    return load_timm(
-        name, weights, tail_blocks=tail_blocks, tail_norm=tail_norm, image_size=image_size, pretrained=pretrained
-    )
+    known = PRE_TRAININGS.get(name)
+    if known and pretrained and weights is None:
+        check_weights_can_be_had(name)
+    timm_name, own_size = (known.timm_name, known.image_size) if known else (name, None)
+    backbone = load_timm(
+        timm_name, weights, tail_blocks=tail_blocks, tail_norm=tail_norm, image_size=image_size or own_size,
+        pretrained=pretrained,
+    )  # fmt: skip
+    return replace(backbone, name=name)
 
 
 def check_name(name: str) -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from nngcd.backbones.compiled import Around, Compiled
-from nngcd.backbones.folding import with_folded_norms
 from nngcd.backbones.weights import fingerprint
 from nngcd.core.device import Precision
+from nngcd.core.errors import UserError
 from nngcd.views.preprocessing import Preprocessing
 
 # Images per trunk pass on a CPU. Measured on two cores in use with efficientnet_lite0 in channels_last, median of 8
@@ -88,6 +91,25 @@ class Backbone:
     def sparse_weights(self) -> list[nn.Parameter]:
         """The weights of the tail that a sparse regulariser may touch: matrices, kernels and gains of norm layers."""
         return [p for name, p in self.tail.named_parameters() if name.endswith("weight") and p.requires_grad]
+
+
+def with_folded_norms(network: nn.Module) -> nn.Module:
+    """Return a copy in which every BatchNorm that follows a convolution is folded into it; equal to rounding.
+
+    Only for networks whose modules list a BatchNorm right after the convolution that feeds it. Measured on two CPU
+    cores in use, batches of 8, medians of two paired runs: efficientnet_lite0 is 1.28 and 1.51 times as fast, resnet18
+    1.16 and 1.23 times.
+    """
+    folded = copy.deepcopy(network).eval()
+    for module in folded.modules():
+        children = list(module.named_children())
+        for (conv_name, conv), (norm_name, norm) in pairwise(children):
+            if isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d):
+                setattr(module, conv_name, fuse_conv_bn_eval(conv, norm))
+                # timm's BatchNorm carries the activation that follows it.
+                setattr(module, norm_name, getattr(norm, "act", nn.Identity()))
+    folded.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs miss this form
+    return folded
 
 
 class Trunk(nn.Module):
@@ -206,3 +228,21 @@ def frozen(backbone: Backbone, scale: float = math.sqrt(QUICK_SQUARED_LENGTH)) -
 
 def _split_at_features(network: nn.Module, *, scale: float, n_features: int) -> tuple[nn.Module, nn.Module]:
     return ScaledFeatures(network, scale), Adapter(n_features)
+
+
+def feature_backbone(n_features: int) -> Backbone:
+    """Return a backbone whose input already is a feature: normalised and scaled as in effort quick, then adapted."""
+    return frozen(
+        Backbone(
+            name="features",
+            network=nn.Identity(),
+            split=_cannot_be_cut,
+            preprocessing=Preprocessing(),
+            n_features=n_features,
+            fingerprint="features",
+        )
+    )
+
+
+def _cannot_be_cut(network: nn.Module) -> tuple[nn.Module, nn.Module]:
+    raise UserError("features have no network to train; use --effort quick.")

@@ -55,12 +55,7 @@ def unwrapped(content: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def named_as(wanted: Mapping[str, Tensor], state: State) -> State:
-    """Return the tensors of a checkpoint under the names of a model, as far as the names alone allow.
-
-    Args:
-        wanted: the model's own state dict.
-        state: the checkpoint's.
-    """
+    """Return the tensors of a checkpoint under the names of a model, as far as the names alone allow."""
     state = _without_prefixes(wanted, state)
     renamed = {_timm_name(wanted, name): tensor for name, tensor in state.items()}
     # Fewer names than before: they meant something else in this file, and no tensor may be lost unseen.

@@ -103,9 +103,6 @@ def with_sizes(backbone: Backbone, sizes: Sequence[float]) -> Backbone:
     """Return a backbone that sees every view at several sizes, given as multiples of its image size.
 
     Views are cut at the largest size, and made smaller from there: all sizes show the same part of the image.
-
-    Raises:
-        ConfigError: the network takes images of one size only.
     """
     own = backbone.preprocessing.image_size
     sides = _sides(backbone, sizes)

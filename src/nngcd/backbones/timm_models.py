@@ -75,8 +75,10 @@ def split_timm(model: nn.Module, tail_blocks: int = 1, *, tail_norm: bool = Fals
             f"a {type(model).__name__} cannot be cut into a frozen and a trained part. "
             "Use --effort quick, which needs no cut, or a ViT, Swin, EfficientNet, MobileNet, ResNet, RegNet, ConvNeXt."
         )
-    for norm in _final_norms(model):
-        norm.requires_grad_(tail_norm)
+    # After the last block or stage; most CNNs have none.
+    final_norms = (STAGES[type(model)].final_norm,) if type(model) in STAGES else ("norm", "fc_norm")
+    for name in filter(None, final_norms):
+        model.get_submodule(name).requires_grad_(tail_norm)
     return trunk.requires_grad_(False).eval(), tail.eval()
 
 
@@ -170,12 +172,6 @@ def _split_stages(model: nn.Module, layout: Stages, n: int) -> tuple[nn.Module, 
     _check_tail_blocks(n, len(stages))
     tail = nn.Sequential(*stages[len(stages) - n :], *rest).requires_grad_(True)
     return nn.Sequential(*stem, *stages[: len(stages) - n]), tail
-
-
-def _final_norms(model: nn.Module) -> list[nn.Module]:
-    """Return the norm layers after the last block or stage; most CNNs have none."""
-    names = ("norm", "fc_norm") if type(model) not in STAGES else (STAGES[type(model)].final_norm,)
-    return [model.get_submodule(name) for name in names if name]
 
 
 def _check_tail_blocks(n: int, n_blocks: int) -> None:

@@ -53,12 +53,7 @@ def load_weights(model: nn.Module, source: Path) -> None:
 
 
 def read_state(source: Path) -> State:
-    """Return the tensors of a weights file by name.
-
-    Raises:
-        DataError: the file could run code or is damaged.
-        ResourceError: there is no such file.
-    """
+    """Return the tensors of a weights file by name."""
     if not source.is_file():
         raise ResourceError(f"weights file {source} not found. Give the path of a .safetensors, .pth or .pt file.")
     if source.suffix not in SUFFIXES:

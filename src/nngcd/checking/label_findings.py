@@ -15,7 +15,7 @@ from nngcd.data.split import Problem
 
 def about_labels(seen: Seen) -> Iterator[Finding]:
     """Yield the findings about labels."""
-    for maker in (_labels, _unused, _alike, _copies, _not_listed):
+    for maker in (_labels, _names, _copies, _not_listed):
         yield from maker(seen)
     yield from seen.listed.notes
 
@@ -30,12 +30,9 @@ def _labels(seen: Seen) -> Iterator[Finding]:
     yield from about_sizes(sizes)
 
 
-def _unused(seen: Seen) -> Iterator[Finding]:
+def _names(seen: Seen) -> Iterator[Finding]:
     if names := unused_names(seen.listed.labels, seen.reading):
         yield said_in_vain(names)
-
-
-def _alike(seen: Seen) -> Iterator[Finding]:
     sizes = Counter(name for name in seen.names if name is not None)
     for group in alike_names(sizes):
         yield look_alike(group, sizes)

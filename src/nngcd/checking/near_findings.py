@@ -20,14 +20,7 @@ SEPARATOR = " | "
 def near_table(
     near: NDArray[np.int64], file_names: Sequence[str], names: Sequence[str | None], contents: Sequence[str]
 ) -> pd.DataFrame:
-    """Return one row per group of near-identical images; exact copies alone do not make a group.
-
-    Args:
-        near: (n,) the group of each image.
-        file_names: (n) their files.
-        names: (n) the category of each, or None.
-        contents: (n) a hash of each content.
-    """
+    """Return one row per group of near-identical images; exact copies alone do not make a group."""
     rows: list[tuple[int, int, int, str, str]] = []
     members_of: dict[int, list[int]] = {}
     for row in np.flatnonzero(near != NONE).tolist():

@@ -118,7 +118,7 @@ def _known_datasets(root: Path | None) -> list[str]:
 def _show(outcome: Outcome) -> None:
     """Print the table and draw cost, if there is enough to see."""
     from nngcd.cli import grid
-    from nngcd.research.figures.cost_chart import cost_chart
+    from nngcd.research.figures.charts import cost_chart
 
     grid.show(outcome.report)
     for number, sentence in enumerate(outcome.gains):

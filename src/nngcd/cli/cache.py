@@ -11,11 +11,11 @@ import typer
 
 from nngcd.cli import shared_options
 from nngcd.cli.display import say, say_json
+from nngcd.core.atomic import SECONDS_PER_DAY
 from nngcd.core.errors import ConfigError, ResourceError
 from nngcd.core.user_cache import user_cache
 from nngcd.core.words import size
 
-SECONDS_PER_DAY = 86_400
 KEPT = ("views-*", "seen-*", "engines")
 """Names of files that nngcd puts into a cache; nothing else in the folder is touched."""
 

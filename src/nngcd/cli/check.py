@@ -48,10 +48,11 @@ def check(  # noqa: PLR0913 (one parameter per flag)
     with progress_display(is_quiet=quiet or json) as progress:
         chosen = build(ReadingSettings, reading or {})
         report = check_data(data, dataset=dataset, reading=chosen, on_progress=reading_shown(progress))
-        report = dataclasses.replace(report, flags=(*_named("--dataset", dataset), *as_typed(reading or {})))
+        chosen_reader = ("--dataset", dataset) if dataset else ()
+        report = dataclasses.replace(report, flags=(*chosen_reader, *as_typed(reading or {})))
         if times and report.split is not None and report.split.images is not None:
             from nngcd.checking.effort_times import with_times
-            from nngcd.runs.network_choice import with_backbone
+            from nngcd.runs.run_settings import with_backbone
 
             named = {"backbone": backbone} if backbone else {}
             asked = {"data": data, "dataset": dataset, "device": device, **named}
@@ -75,10 +76,6 @@ def check(  # noqa: PLR0913 (one parameter per flag)
             say(f"Every file by name:  {', '.join(written)}")
     if not report.is_ready or (strict and report.has_problems):
         raise typer.Exit(DataError.exit_code)
-
-
-def _named(flag: str, value: str | None) -> tuple[str, ...]:
-    return (flag, value) if value else ()
 
 
 def _out_folder(data: str, out: Path | None) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,7 +46,8 @@ def demo(
     say()
     rows = [row_of(name, summaries[method]) for method, name in METHODS.items()]
     say_table(["method", "All", "Old", "New", "seconds"], [[*row.cells[:4], f"{row.seconds:.0f}"] for row in rows])
-    say(f"({summaries['nngcd'][0]['scores']['protocol']}; K = 10 known; {_seed_words(numbers)})\n")
+    seed_words = f"seed {numbers[0]}" if len(numbers) == 1 else f"mean ± deviation over {len(numbers)} seeds"
+    say(f"({summaries['nngcd'][0]['scores']['protocol']}; K = 10 known; {seed_words})\n")
     for line in found_words(summaries["nngcd"][0]):
         say(line)
     say("The new categories should be the digits 5 to 9, none of which is labelled.\n")
@@ -56,7 +56,3 @@ def demo(
         say(f"Look at the categories:  open {first.report} in a browser")
     say(f"Correct them:            nngcd review {argument(first.path)}")
     say("With your own images:    nngcd check my_images/   (if nngcd is not found: source .venv/bin/activate)")
-
-
-def _seed_words(seeds: Sequence[int]) -> str:
-    return f"seed {seeds[0]}" if len(seeds) == 1 else f"mean ± deviation over {len(seeds)} seeds"

@@ -94,7 +94,7 @@ def _given(**flags: Any) -> dict[str, Any]:  # noqa: ANN401 (flags of any type)
 
 def _settings(asked: dict[str, Any], *, is_run: bool, tell: Callable[[str], None]) -> Settings:
     """Return the settings of a fit of the same images, so that its features can be used, with a range of numbers."""
-    from nngcd.runs.network_choice import with_backbone
+    from nngcd.runs.run_settings import with_backbone
     from nngcd.settings import resolve
 
     settings = resolve(asked if is_run else with_backbone(asked, tell=tell))

@@ -109,7 +109,7 @@ def _requested_values(
 
 def _with_backbone(asked: dict[str, Any], download: str, progress: Progress, *, is_quiet: bool) -> dict[str, Any]:
     """Return what is asked for with a network; the flag or the user says whether one may be downloaded."""
-    from nngcd.runs.network_choice import with_backbone
+    from nngcd.runs.run_settings import with_backbone
 
     may_download: Callable[[str], bool] | None = None
     if download == "yes":

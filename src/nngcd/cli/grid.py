@@ -45,11 +45,7 @@ class Asked:
 
 
 def names_of(text: str, option: str) -> list[str]:
-    """Return the names of a list with commas, each once.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """Return the names of a list with commas, each once."""
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
         raise ConfigError(option, text, "name at least one, or several with commas")

@@ -19,13 +19,9 @@ def interrupt_on_sigterm() -> Any:  # noqa: ANN401 (a handler of any kind, as `s
         # A reading process that has just started also has this handler, and nothing to tidy up.
         if os.getpid() != own:
             os._exit(EXIT_INTERRUPTED)
-        _interrupt()
+        # A scheduler asks all processes to end at once, and torch would call reading processes that did so a failure.
+        if hasattr(signal, "SIGCHLD"):
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        raise KeyboardInterrupt
 
     return signal.signal(signal.SIGTERM, interrupt)
-
-
-def _interrupt() -> NoReturn:
-    # A scheduler asks all processes to end at once, and torch would call reading processes that did so a failure.
-    if hasattr(signal, "SIGCHLD"):
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    raise KeyboardInterrupt

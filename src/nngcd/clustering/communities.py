@@ -111,9 +111,6 @@ def link_communities(links: Links, n_images: int, *, min_size: int = MIN_SIZE, s
 
     They are the modules of the two-level map equation on the directed graph (Rosvall and Bergstrom, PNAS 2008), found
     by one search of Infomap; the authors' code runs the same.
-
-    Raises:
-        ResourceError: Infomap is not installed.
     """
     check_infomap()
     import infomap

@@ -146,11 +146,7 @@ def last_unless_clearly_worse(starts: Starts) -> Starts:
 
 
 def class_means(points: Points) -> Tensor:
-    """Return mean_cd: the mean of the labelled rows of each class, over all shards.
-
-    Raises:
-        DataError: a class below the highest has no labelled row.
-    """
+    """Return mean_cd: the mean of the labelled rows of each class, over all shards."""
     highest = int(points.shards.gather(points.label_n.max()).max())
     if highest >= points.n_total:
         # Reported before the sums of all classes are made, which might not fit into memory.

@@ -94,11 +94,7 @@ class Surroundings:
 
     @classmethod
     def load(cls, folder: Path) -> Surroundings:
-        """Return what `save` wrote.
-
-        Raises:
-            DataError: the file is missing or damaged.
-        """
+        """Return what `save` wrote."""
         path = folder / FILE
         tensors, _ = read_tensors(path)
         if tensors.keys() != set(cls.__slots__):

@@ -33,9 +33,6 @@ def whitened_within_classes(features_nd: Rows, labels_n: Rows) -> Tensor:
     Returns:
         (n, at most MAX_FEATURES) rows of length 1. With fewer than 2 classes of 2 labelled images, there is nothing to
         learn from: then it is `main_directions`.
-
-    Raises:
-        DataError: the features hold NaN or infinite values.
     """
     rows = _rows(features_nd, labels_n)
     map_de = whitening_map(rows, MAX_FEATURES)
@@ -61,9 +58,6 @@ def whitening(features_nd: Rows, labels_n: Rows, n_directions: int) -> tuple[Ten
         features_nd: (n, d) features of all images; only their directions count.
         labels_n: (n,) label of each image, -1 for unlabelled.
         n_directions: e, at most d.
-
-    Raises:
-        DataError: the features hold NaN or infinite values.
     """
     rows = _rows(features_nd, labels_n)
     map_de = whitening_map(rows, n_directions)

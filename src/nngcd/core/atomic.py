@@ -64,11 +64,7 @@ def atomic(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: Path | str) -> Iterator[None]:
-    """Report any error as `path` that cannot be written; for blocks that only write it.
-
-    Raises:
-        ResourceError: the disk is full or not writable.
-    """
+    """Report any error as `path` that cannot be written; for blocks that only write it."""
     try:
         yield
     except (OSError, SafetensorError) as error:
@@ -77,11 +73,7 @@ def writing(path: Path | str) -> Iterator[None]:
 
 @contextmanager
 def filling(path: Path, temporary: Path) -> Iterator[None]:
-    """Report `path` as not writable when an error can only be about the file that will get that name.
-
-    Raises:
-        ResourceError: the disk is full or not writable.
-    """
+    """Report `path` as not writable when an error can only be about the file that will get that name."""
     try:
         yield
     except OSError as error:
@@ -173,11 +165,7 @@ _File = TypeVar("_File", bound=_Closable)
 
 @contextmanager
 def closing(path: Path | str, file: _File) -> Iterator[_File]:
-    """Yield what `path` is written with and close it, which writes the rest; an error of the block goes first.
-
-    Raises:
-        ResourceError: the disk is full or not writable.
-    """
+    """Yield what `path` is written with and close it, which writes the rest; an error of the block goes first."""
     try:
         yield file
     except BaseException:

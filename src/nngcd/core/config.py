@@ -28,12 +28,7 @@ _Settings = TypeVar("_Settings")
 
 
 def build(cls: type[_Settings], values: Mapping[str, Any], *, group: str = "") -> _Settings:
-    """Return a checked settings object from plain values, as read from YAML or flags.
-
-    Args:
-        cls: the class.
-        values: by name.
-        group: what the user writes before each name, such as `loss`, so that errors name settings in full.
+    """Return a checked settings object from plain values; errors name a setting with its group, such as `loss.`.
 
     Raises:
         ConfigError: an unknown name (the neighbours are listed) or a value of the wrong kind.
@@ -80,11 +75,7 @@ def check_names(cls: type, values: Mapping[str, Any], prefix: str = "") -> None:
 
 
 def as_values(settings: Mapping[str, Any] | None) -> Values:
-    """Return settings that were given in Python as a dict.
-
-    Raises:
-        ConfigError: they are neither a mapping nor None.
-    """
+    """Return settings that were given in Python as a dict."""
     if not isinstance(settings, Mapping | None):
         raise ConfigError("settings", settings, "give a dict of names and values, such as {'k': 12}")
     return dict(settings or {})
@@ -152,12 +143,7 @@ RESTORE = "Correct it, restore it from a backup, or run `nngcd fit` again"
 
 
 def read_yaml(path: Path, *, what: str = "config file", way_out: str = RESTORE) -> Values:
-    """Return the values of a YAML file.
-
-    Args:
-        path: the file.
-        what: it is, for messages.
-        way_out: what to do when it cannot be used.
+    """Return the values of a YAML file; messages say `what` it is and the `way_out`.
 
     Raises:
         ConfigError: the file is missing or does not hold a mapping.

@@ -8,11 +8,7 @@ from nngcd.core.errors import ConfigError
 
 
 def launched_number(name: str, absent: int) -> int:
-    """Return a number that torchrun gives every process it starts, such as `WORLD_SIZE`.
-
-    Raises:
-        ConfigError: the variable holds something else.
-    """
+    """Return a number that torchrun gives every process it starts, such as `WORLD_SIZE`."""
     text = os.environ.get(name, str(absent))
     least = 0 if name in ("RANK", "LOCAL_RANK") else 1
     if not text.isdecimal() or int(text) < least:

@@ -30,13 +30,7 @@ def settings_digest(flat: Mapping[str, Any]) -> str:
 
 
 def record(folder: Path, names: Iterable[str] = (), known: Mapping[str, str] | None = None) -> None:
-    """Record the digests of files that exist, in addition to those recorded before.
-
-    Args:
-        folder: of the run, or of a model.
-        names: of the files, relative to the folder; those that are not there are passed over.
-        known: digests that are known already, by name.
-    """
+    """Record the digests of files that exist and those `known`, in addition to those recorded before."""
     found = {name: digest_of((folder / name).read_bytes()) for name in names if (folder / name).is_file()}
     write_json(folder / FILE, dict(sorted((read(folder) | found | dict(known or {})).items())))
 
@@ -50,11 +44,7 @@ def forget(folder: Path, *, but: Iterable[str] = ()) -> None:
 
 
 def read(folder: Path) -> dict[str, str]:
-    """Return the digests of a folder's files by name; nothing where none are written yet.
-
-    Raises:
-        DataError: the list is damaged.
-    """
+    """Return the digests of a folder's files by name; nothing where none are written yet."""
     path = folder / FILE
     try:
         if path.stat().st_size > MOST_BYTES:

@@ -106,11 +106,7 @@ class Place:
 
     @contextmanager
     def write(self) -> Iterator[Path]:
-        """Yield a temporary path; what it holds when the block ends well becomes this file, whole or not at all.
-
-        Raises:
-            ResourceError: it cannot be written.
-        """
+        """Yield a temporary path; what it holds when the block ends well becomes this file, whole or not at all."""
         if self.local is not None:
             with atomic(self.local) as temporary:
                 yield temporary

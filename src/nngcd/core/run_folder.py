@@ -15,7 +15,6 @@ from typing import Any
 from nngcd.core.atomic import cannot_write, is_temporary, remove_leftovers, writing
 from nngcd.core.errors import ConfigError, DataError, NoSuchDataError, ResourceError, did_you_mean_path
 from nngcd.core.files import write_text
-from nngcd.core.locks import hold
 from nngcd.core.run_schemas import Epoch, StoredSummary
 from nngcd.core.verified_files import parse_json, read_content, read_json
 from nngcd.core.words import argument, count
@@ -152,11 +151,7 @@ class RunFolder:
         return DataError(f"{self.path} is not finished. Finish it first: nngcd fit --resume {argument(self.path)}")
 
     def read_summary(self) -> dict[str, Any]:
-        """Return the final numbers of a finished run.
-
-        Raises:
-            DataError: they are missing, or lack what every run writes.
-        """
+        """Return the final numbers of a finished run."""
         return read_json(self.summary, StoredSummary)
 
     def append_metrics(self, values: Mapping[str, Any]) -> None:
@@ -171,11 +166,7 @@ class RunFolder:
             shutil.rmtree(self.checkpoint.parent, ignore_errors=True)
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """Return the lines of metrics.jsonl; a last line cut off by a crash is left out.
-
-        Raises:
-            DataError: another line is damaged.
-        """
+        """Return the lines of metrics.jsonl; a last line cut off by a crash is left out."""
         if not self.metrics.is_file():
             return []
         way_out = "Delete this file; only the training curves are lost"
@@ -213,16 +204,6 @@ class RunFolder:
             logger.removeHandler(handler)
             with suppress(OSError):
                 handler.close()
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the folder for this process, until the block or the process ends.
-
-        Raises:
-            ResourceError: another process is at work here, or nothing can be written.
-        """
-        with hold(self.path):
-            yield
 
 
 class _LogFile(logging.FileHandler):

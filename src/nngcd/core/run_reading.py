@@ -99,15 +99,7 @@ def read_problems(run: RunFolder) -> pd.DataFrame:
 
 
 def read_features(run: RunFolder, n_images: int) -> Tensor:
-    """Return the learned feature of each image.
-
-    Args:
-        run: a finished run.
-        n_images: how many there must be.
-
-    Raises:
-        DataError: the file is missing, damaged, or of other images.
-    """
+    """Return the learned feature of each image."""
     from torch import split  # here: torch takes seconds
 
     tensors, _ = read_tensors(run.features)

@@ -7,9 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from nngcd.core.errors import ConfigError, did_you_mean
-
-MOMENTUM_FORMS = ("exact", "mugcd")
+from nngcd.core.errors import ConfigError
 
 
 def cosine_decay(start: float, end: float, done: float) -> float:
@@ -71,13 +69,8 @@ def teacher_momentum(
             `end - (1 - start) (cos(pi t / T) + 1) / 2`, which begins at `start - (1 - end)`.
 
     Raises:
-        ConfigError: an unknown form, or a momentum outside [0, 1] anywhere in the run.
+        ConfigError: the momentum is outside [0, 1] anywhere in the run.
     """
-    if form not in MOMENTUM_FORMS:
-        hint = did_you_mean(form, MOMENTUM_FORMS)
-        raise ConfigError(
-            "teacher_momentum_form", form, f"unknown form.{hint} Choose from: {', '.join(MOMENTUM_FORMS)}"
-        )
     first = start if form == "exact" else end - (1 - start)
     for moment, value in (("first", first), ("last", end)):
         if not 0 <= value <= 1:

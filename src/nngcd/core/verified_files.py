@@ -45,11 +45,7 @@ def missing_file(path: Path) -> DataError:
 
 
 def read_content(path: Path, *, way_out: str = RESTORE) -> bytes:
-    """Return the bytes of a file, which are those that the run wrote if it left a digest of them.
-
-    Raises:
-        DataError: the file is missing, too large, or not what the run wrote.
-    """
+    """Return the bytes of a file, which are those that the run wrote if it left a digest of them."""
     try:
         if (size := path.stat().st_size) > MOST_BYTES:
             raise damaged_file(path, f"{size:,} bytes are too many for this file", way_out)
@@ -64,11 +60,7 @@ def read_content(path: Path, *, way_out: str = RESTORE) -> bytes:
 
 
 def read_json(path: Path, schema: type[BaseModel], *, way_out: str = RESTORE) -> dict[str, Any]:
-    """Return the values of a JSON file, as they stand there.
-
-    Raises:
-        DataError: the file is missing or damaged, or does not fit the schema.
-    """
+    """Return the values of a JSON file, as they stand there."""
     return parse_json(read_content(path, way_out=way_out), schema, path, way_out=way_out)
 
 
@@ -98,16 +90,7 @@ def first_reason(error: ValidationError) -> str:
 
 
 def read_table(path: Path, columns: Mapping[str, Kind], optional: Mapping[str, Kind] | None = None) -> pd.DataFrame:
-    """Return a Parquet table.
-
-    Args:
-        path: the file.
-        columns: those it must have, and what they hold.
-        optional: what others hold where they are there.
-
-    Raises:
-        DataError: the file is missing or damaged, or a column is missing or holds something else.
-    """
+    """Return a Parquet table with these columns; those that are optional are checked where they are there."""
     content = read_content(path)
     try:
         facts = pq.ParquetFile(io.BytesIO(content)).metadata
@@ -120,11 +103,7 @@ def read_table(path: Path, columns: Mapping[str, Kind], optional: Mapping[str, K
 
 
 def read_csv(path: Path, columns: Mapping[str, Kind]) -> pd.DataFrame:
-    """Return a table of texts; names such as `NA` and `007` stay as they are, and nothing is an empty text.
-
-    Raises:
-        DataError: the file is missing or damaged, or a column is missing.
-    """
+    """Return a table of texts; names such as `NA` and `007` stay as they are, and nothing is an empty text."""
     content = read_content(path)
     try:
         table = pd.read_csv(io.BytesIO(content), dtype=str, keep_default_na=False)
@@ -171,11 +150,7 @@ def _holds(column: pd.Series, kind: Kind) -> bool:
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors and the strings of a safetensors file, which are those that were written.
-
-    Raises:
-        DataError: the file is missing or damaged.
-    """
+    """Return the tensors and the strings of a safetensors file, which are those that were written."""
     from safetensors import safe_open  # here: it imports torch, which takes seconds
 
     try:

@@ -30,10 +30,6 @@ def by_silhouette(task: CountingTask, why: str) -> KEstimate:
     """Return the K of the best mean silhouette: on a coarse grid first, then between the neighbours of the best.
 
     Rousseeuw (1987). No label is used, nor whitening, which needs them. The standard error is of the mean over images.
-
-    Args:
-        task: what is known.
-        why: why nothing better could be done, for the reason.
     """
     x_nd = main_directions(task.features_nd).float()
     keep = np.sort(numpy_generator(task.seed, "silhouette").permutation(len(x_nd))[:N_ROWS])

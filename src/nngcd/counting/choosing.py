@@ -22,11 +22,6 @@ FEWEST_PER_CATEGORY = 2
 def given_k(split: Split, k: int | str | None, k_range: tuple[int, int] | None) -> int | None:
     """Return K, checked against the data, or None when it is to be estimated.
 
-    Args:
-        split: the data.
-        k: what was asked for, as it was typed.
-        k_range: the same as the fewest and the most categories.
-
     Raises:
         UserError: there is nothing to sort, or K or its range is impossible.
     """

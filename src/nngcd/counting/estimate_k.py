@@ -83,12 +83,7 @@ def estimate_k(
 
 
 def checked_method(name: str) -> CountingMethod:
-    """Return the method of that name.
-
-    Raises:
-        ConfigError: there is none.
-        ResourceError: it needs a package that is not installed.
-    """
+    """Return the method of that name."""
     if name == "communities":
         check_infomap()
     for method in typing.get_args(CountingMethod):

@@ -42,11 +42,6 @@ class Columns:
     def of(cls, schema: pa.Schema, where: str, column_of: Mapping[str, str]) -> Columns:
         """Return the columns of a table.
 
-        Args:
-            schema: of the table.
-            where: the table, for messages.
-            column_of: what the user calls the columns, for each of `file_name` and `label`.
-
         Raises:
             DataError: the table holds neither images, paths nor features.
         """
@@ -66,7 +61,8 @@ class Columns:
                 f"(found: {', '.join(schema.names)}). Name the columns, for example --columns file_name=path"
             )
         content, of_content = found
-        n_features = _length(schema.field(of_content).type) if content == "features" else None
+        kind = schema.field(of_content).type
+        n_features = kind.list_size if content == "features" and kinds.is_fixed_size_list(kind) else None
         return cls(content, of_content, names, ids, label, _label_names(schema, label), n_features)
 
     @property
@@ -83,16 +79,7 @@ def holds_content(schema: pa.Schema) -> bool:
 def rows_of_table(  # noqa: PLR0913 (what a row is made of)
     table: pa.Table, columns: Columns, *, where: str, start: int, folder: Place, decoding: Decoding, use_labels: bool
 ) -> Rows:
-    """Return some rows of a table.
-
-    Args:
-        table: the rows.
-        columns: which column holds what.
-        where: the name of the table's file, which begins the names of images that have none.
-        start: the number of its first row in the file.
-        folder: what paths are relative to.
-        decoding: how images are decoded.
-        use_labels: whether labels are carried along.
+    """Return some rows of a table, which begin at row `start` of the file called `where`.
 
     Raises:
         DataError: a path leaves the folder, or features are missing.
@@ -129,11 +116,7 @@ def contents_of(table: pa.Table, columns: Columns) -> pa.ChunkedArray:
 
 
 def features_of(table: pa.Table, columns: Columns, where: str) -> NDArray[np.float32]:
-    """Return the features as (n, d).
-
-    Raises:
-        DataError: rows have none, or fewer than others, or one is no finite number.
-    """
+    """Return the features as (n, d)."""
     column = table[columns.of_content].combine_chunks()
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     values = column.flatten().to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
@@ -180,10 +163,6 @@ def _is_content(type_: pa.DataType) -> bool:
 def _is_vector(type_: pa.DataType) -> bool:
     is_list = kinds.is_list(type_) or kinds.is_large_list(type_) or kinds.is_fixed_size_list(type_)
     return is_list and bool(kinds.is_floating(type_.value_type))
-
-
-def _length(type_: pa.DataType) -> int | None:
-    return type_.list_size if kinds.is_fixed_size_list(type_) else None
 
 
 def _field(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:

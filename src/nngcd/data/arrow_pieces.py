@@ -48,11 +48,7 @@ class Pieces:
 
     @classmethod
     def of(cls, data: str, pieces: Sequence[Piece], schema: pa.Schema, reading: ReadingSettings) -> Pieces:
-        """Return the pieces with their columns.
-
-        Raises:
-            DataError: the columns are not known, or there are no rows.
-        """
+        """Return the pieces with their columns."""
         columns = Columns.of(schema, data, reading.column_of)
         file = pieces[0].file
         folder = Place.of(file.text.rpartition("/")[0] or ".")
@@ -101,7 +97,9 @@ class Pieces:
             return self._sample(reading.sample, reading, use_labels=use_labels)
         names, ids, labels = list[str](), list[str](), list[str | None]()
         contents, features = list[pa.ChunkedArray](), list[NDArray[np.float32]]()
-        self._refuse_if_too_large()
+        if self.columns.n_features is not None:
+            n_rows = sum(piece.n_rows or 0 for piece in self.pieces)
+            refuse_if_too_large(n_rows, self.columns.n_features, self.data)
         for piece, start, table in self.tables():
             own = names_of(table, self.columns, where=piece.file.name, start=start)
             names += own
@@ -137,11 +135,6 @@ class Pieces:
                 use_labels=use_labels,
             )  # fmt: skip
             start += len(table)
-
-    def _refuse_if_too_large(self) -> None:
-        if self.columns.n_features is not None:
-            n_rows = sum(piece.n_rows or 0 for piece in self.pieces)
-            refuse_if_too_large(n_rows, self.columns.n_features, self.data)
 
 
 def _refuse_twice(names: Sequence[str], data: str) -> None:

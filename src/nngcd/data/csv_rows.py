@@ -18,8 +18,7 @@ from nngcd.data.file_tree import no_such_path
 
 TABLE_EXTENSIONS = (".csv", ".tsv", ".parquet")
 SPREADSHEET_EXTENSIONS = (".xlsx", ".xls", ".ods")
-_ROLES = ("file_name", "label", "split", "group")
-_REQUIRED = _ROLES[:2]
+_REQUIRED = ("file_name", "label")
 Columns = Mapping[str, str]
 
 
@@ -39,12 +38,8 @@ class TableRow:
     group: str | None = None
 
 
-def read_rows(path: Path, column_of: Mapping[str, str] | None = None) -> list[TableRow]:
+def read_rows(path: Path, column_of: Columns) -> list[TableRow]:
     """Return the rows of a manifest, every file once.
-
-    Args:
-        path: the manifest.
-        column_of: what the columns are called, for each of `file_name`, `label`, `split` and `group`.
 
     Raises:
         DataError: no such file, wrong columns, a path that leaves the data folder, or rows that contradict each other.
@@ -55,8 +50,7 @@ def read_rows(path: Path, column_of: Mapping[str, str] | None = None) -> list[Ta
         raise DataError(f"D17: '{path}' is a spreadsheet. Save it as CSV (UTF-8) and give that file.")
     is_parquet = path.suffix.lower() == ".parquet"
     try:
-        columns = column_of or {role: role for role in _ROLES}
-        records = list(_parquet_records(path, columns) if is_parquet else _csv_records(path, columns))
+        records = list((_parquet_records if is_parquet else _csv_records)(path, column_of))
     except csv.Error as error:
         raise DataError(f"D17: '{path}' cannot be read as CSV ({error}). Check for an unclosed quote.") from None
     by_name: dict[str, TableRow] = {}

@@ -19,11 +19,7 @@ _COLUMNS = ("image_id", "file_name", "label", "source")
 
 
 def read_decisions(path: Path) -> pd.DataFrame:
-    """Return a table of decisions; what is empty in it is an empty text.
-
-    Raises:
-        DataError: the table is missing or damaged.
-    """
+    """Return a table of decisions; what is empty in it is an empty text."""
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8")
     except FileNotFoundError:

@@ -179,12 +179,7 @@ def _has_frames(image: Image.Image) -> bool:
 
 
 def to_rgb(image: Image.Image, grey_range: tuple[float, float] | None = None) -> Image.Image:
-    """Return an image of any mode as upright 8-bit RGB; transparent parts show white.
-
-    Args:
-        image: of any mode.
-        grey_range: for deep greyscale, the values that become black and white; the image's own by default.
-    """
+    """Return an image of any mode as upright 8-bit RGB; transparent parts show white, deep greys fill their range."""
     image = _upright(image)
     if image.mode.startswith(("I", "F")):
         return _rescaled(image, grey_range).convert("RGB")

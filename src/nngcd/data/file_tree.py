@@ -52,13 +52,6 @@ def walk(root: Path, *, follow_links: bool = False) -> FileTree:
 
     Links are followed inside the folder only, unless the user trusts them. Below a linked folder no further folder link
     is followed: that alone rules out endless loops and the explosion of paths between folders that link to each other.
-
-    Args:
-        root: the folder.
-        follow_links: whether to follow links that leave the folder as well.
-
-    Raises:
-        NoSuchDataError: the folder does not exist or may not be read.
     """
     if not root.is_dir():
         raise no_such_path(root, expected="folder")

@@ -26,11 +26,6 @@ def hold_back(split: Split, *, share: float = SHARE, seed: int = 0) -> NDArray[n
     Images of one group, near-identical ones and exact copies stay on one side; otherwise the accuracy would be that of
     images training has seen. The draw is by a hash of the seed and what keeps images together, so neither the order of
     the files nor images added to other categories change it, unless they are near-identical.
-
-    Args:
-        split: the images with all labels given.
-        share: how much of each category, in [0, 1); 0 holds nothing back.
-        seed: the seed of the run.
     """
     is_held = np.zeros(len(split), dtype=np.bool_)
     if share == 0 or split.n_classes is not None:

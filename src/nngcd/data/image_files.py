@@ -136,30 +136,6 @@ class Readable:
     problems: tuple[Problem, ...]
 
 
-def keep_readable(
-    root: Path,
-    file_names: Sequence[str],
-    *,
-    n_workers: int | None = None,
-    on_progress: OnProgress | None = None,
-    allow_bad: float = ALLOWED_BAD,
-) -> Readable:
-    """Return the files that decode, hashed in the same read, and the problems of the others.
-
-    Args:
-        root: the folder the names are relative to.
-        file_names: the files to check.
-        n_workers: threads that read and decode; the number of processors by default.
-        on_progress: called with the number of files done and their total.
-        allow_bad: share of unreadable files above which the data are refused.
-
-    Raises:
-        DataError: more files than `allow_bad` cannot be read, or all of them.
-    """
-    checks = check_files(root, file_names, n_workers=n_workers, on_progress=on_progress)
-    return readable_of(root, file_names, checks, allow_bad=allow_bad)
-
-
 def check_files(
     root: Path | Pack,
     file_names: Sequence[str],
@@ -188,11 +164,7 @@ def readable_of(
     decoding: Decoding = DEFAULT,
     flag: str = ALLOW_BAD_SETTING,
 ) -> Readable:
-    """Return the files that decode, and the problems of the others.
-
-    Raises:
-        DataError: more files than `allow_bad` cannot be read, or all of them.
-    """
+    """Return the files that decode, and the problems of the others."""
     kept = np.array([index for index, check in enumerate(checks) if check.reason is None], dtype=np.int64)
     named = zip(file_names, checks, strict=True)
     problems = tuple(Problem(name, check.code, check.reason) for name, check in named if check.reason is not None)

@@ -12,20 +12,8 @@ from nngcd.core.errors import warn
 from nngcd.core.progress import OnProgress
 from nngcd.core.seeds import numpy_generator
 from nngcd.data.findings import Finding, contradicted, said_in_vain
-from nngcd.data.image_files import (
-    ALLOW_BAD_FLAG,
-    FileCheck,
-    check_files,
-    readable_of,
-    refuse_if_many,
-)
-from nngcd.data.labels import (
-    duplicates_to_drop,
-    find_contradictions,
-    index_names,
-    settle_unclear,
-    warn_of_alike,
-)
+from nngcd.data.image_files import ALLOW_BAD_FLAG, FileCheck, check_files, readable_of, refuse_if_many
+from nngcd.data.labels import duplicates_to_drop, find_contradictions, index_names, settle_unclear, warn_of_alike
 from nngcd.data.packs import Pack
 from nngcd.data.reading_settings import ReadingSettings
 from nngcd.data.shrinking import Shrinker
@@ -77,13 +65,6 @@ def read(
 ) -> Split:
     """Return the split of what is listed, with warnings of what the user should know.
 
-    Args:
-        listed: what a folder or table lists.
-        reading: what the user says about it.
-        checks: what was found in each file, where that is known already.
-        on_progress: called with the number of files checked and their total.
-        shrinker: keeps what a network will need of large images.
-
     Raises:
         DataError: an unclear label, or too many files are missing or unreadable.
     """
@@ -121,7 +102,7 @@ def read(
     return _assembled(listed, reading, checks, kept=kept, names=names, problems=problems)
 
 
-def thinned(listed: Listed, n: int, *, seed: int = 0) -> Listed:
+def thinned(listed: Listed, n: int) -> Listed:
     """Return a list of images with all labelled ones and, up to `n` in all, others chosen at random."""
     is_free = np.array([label is None for label in listed.labels], dtype=np.bool_)
     n_wanted = max(n - int((~is_free).sum()), 0)
@@ -129,7 +110,7 @@ def thinned(listed: Listed, n: int, *, seed: int = 0) -> Listed:
     if len(free) <= n_wanted:
         return listed
     kept = ~is_free
-    kept[numpy_generator(seed, "sample").permutation(free)[:n_wanted]] = True
+    kept[numpy_generator(0, "sample").permutation(free)[:n_wanted]] = True
     rows = np.flatnonzero(kept).tolist()
 
     def of_rows(column: Sequence[str | None] | None) -> list[str | None] | None:
@@ -151,11 +132,7 @@ def warn_of_notes(listed: Listed) -> None:
 
 
 def settled_names(labels: Sequence[str | None], reading: ReadingSettings) -> list[str | None]:
-    """Return the category of each image: other spellings replaced, what means "no label" taken out.
-
-    Raises:
-        DataError: a name such as `unknown` may be a category or mean "no label", and the user has not said which.
-    """
+    """Return the category of each image: other spellings replaced, what means "no label" taken out."""
     same = reading.name_of
     renamed = [None if label is None else same.get(label, label) for label in labels]
     return settle_unclear(renamed, unlabelled_names=reading.unlabelled_names, category_names=reading.category_names)

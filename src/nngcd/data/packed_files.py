@@ -45,11 +45,7 @@ def _all_endings() -> str:
 
 
 def files_of(data: str, kind: str) -> list[Place]:
-    """Return the files of a kind, in the order of their names.
-
-    Raises:
-        DataError: there are none.
-    """
+    """Return the files of a kind, in the order of their names."""
     if _is_pattern(data):
         place, names = _matching(data)
     else:

@@ -121,3 +121,6 @@ def _grey_range(text: str) -> tuple[float, float] | None:
     if kind != "fixed" or not values[0] < values[1]:
         raise ConfigError("reading.grey16", text, "must be per-image, or fixed:A-B such as fixed:0-4095")
     return values
+
+
+DEFAULT = ReadingSettings()

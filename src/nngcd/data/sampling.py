@@ -57,11 +57,7 @@ def some_of(split: Split, truth: Truth | None, n_images: int) -> tuple[Split, Tr
 
 
 def labelled_and_some(split: Split, truth: Truth | None, n: int) -> tuple[Split, Truth | None]:
-    """Return all labelled images and, up to `n` in all, a random choice of the others.
-
-    Raises:
-        ConfigError: no others would be chosen.
-    """
+    """Return all labelled images and, up to `n` in all, a random choice of the others."""
     others = np.flatnonzero(~split.is_labelled)
     n_others = n_unlabelled(n, split.n_labelled, len(split))
     if len(others) <= n_others:

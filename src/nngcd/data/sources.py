@@ -96,18 +96,15 @@ def source_of_files(listed: Listed, decoding: Decoding) -> Source:
     labels = listed.labels if any(label is not None for label in listed.labels) else None
     for start in range(0, len(names), IMAGES_PER_READ):
         some = slice(start, start + IMAGES_PER_READ)
-        rows = file_rows(listed.folder, names[some], decoding, labels=None if labels is None else labels[some])
+        opened = encoded(partial(_content_of, listed.folder, names[some], decoding), decoding)
+        rows = Rows(file_names=names[some], opened=opened, labels=None if labels is None else labels[some])
         units.append(Unit(_block_name(names[some]), partial(_only, rows), len(names[some])))
     problems = [one for one in (*listed.problems, *listed.missing) if one.code != EMPTY_FOLDER]
     return Source(listed.name, [*units, *_left_out(problems)])
 
 
-def file_rows(
-    folder: Path | Pack, file_names: Sequence[str], decoding: Decoding, *, labels: Sequence[str | None] | None = None
-) -> Rows:
-    """Return image files as rows; none is opened yet."""
-    opened = encoded(lambda row: read_image_file(folder / file_names[row], decoding), decoding)
-    return Rows(file_names=file_names, opened=opened, labels=labels)
+def _content_of(folder: Path | Pack, file_names: Sequence[str], decoding: Decoding, row: int) -> bytes:
+    return read_image_file(folder / file_names[row], decoding)
 
 
 def source_of_split(split: Split) -> Source:

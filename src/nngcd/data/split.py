@@ -217,11 +217,6 @@ def draw_stratified(
     """Return which images get a label: half of each old class, rounded down, and at least one where it has any.
 
     This is not the field's protocol (see `draw_labelled`): it keeps small classes from going without labels.
-
-    Args:
-        classes: (n,) class of each image, old ones first.
-        n_old: the number of old classes.
-        generator: what draws, class by class.
     """
     is_labelled = np.zeros(len(classes), dtype=np.bool_)
     for number in range(n_old):

@@ -38,15 +38,6 @@ def draw(source: Source, n: int, labels_of: Labels, *, seed: int = 0) -> DrawnRo
     """Return a sample of a source of features: all labelled rows and, up to `n` rows in all, others from strata.
 
     Goes over the data three times; memory holds the sample and six bytes for each row.
-
-    Args:
-        source: the features.
-        n: rows wanted; labelled rows are all drawn, even if they are more.
-        labels_of: says which rows are labelled.
-        seed: of the draw.
-
-    Raises:
-        ConfigError: only labelled rows would be drawn.
     """
     n_rows = sum(len(rows.file_names) for rows in _rows(source)) if source.n_rows is None else source.n_rows
     key_n = numpy_generator(seed, "sample").random(n_rows, dtype=np.float32)

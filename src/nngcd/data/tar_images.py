@@ -35,11 +35,7 @@ class Member(NamedTuple):
 
 
 def rows_of_tar(place: Place, decoding: Decoding, *, use_labels: bool = True) -> Iterator[Rows]:
-    """Yield the images of a tar from its beginning to its end, which also works while it is being fetched.
-
-    Raises:
-        DataError: it is no tar, or it ends too early.
-    """
+    """Yield the images of a tar from its beginning to its end, which also works while it is being fetched."""
     waiting, problems = list[Member](), list[Problem]()
 
     def rows() -> Rows:
@@ -63,13 +59,7 @@ def rows_of_tar(place: Place, decoding: Decoding, *, use_labels: bool = True) ->
 def members(
     place: Place, decoding: Decoding, leave_out: Callable[[Problem], None], *, wants_content: bool = True
 ) -> Iterator[Member]:
-    """Yield the images of a tar, each with its label.
-
-    Args:
-        place: the tar.
-        decoding: says how large an image may be.
-        leave_out: receives what is too large to be read.
-        wants_content: whether contents are read.
+    """Yield the images of a tar, each with its label; `leave_out` receives those that are too large to be read.
 
     Raises:
         DataError: it is no tar, or it ends too early.

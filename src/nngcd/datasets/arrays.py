@@ -29,11 +29,6 @@ def load(
 ) -> tuple[Split, Truth | None]:
     """Return the images or features of an `.npz` file with `X` and optionally `y`; see `from_arrays`.
 
-    Args:
-        root: the file.
-        reading: what the user says about labels.
-        use_labels: whether to read them.
-
     Raises:
         DataError: the file is missing, holds Python objects or lacks `X`, or a label is unclear.
     """
@@ -60,7 +55,8 @@ def from_arrays(X: ArrayLike, y: ArrayLike | None = None, *, name: str = "arrays
     """
     array = plain_array(X)
     names = _label_names(y, n_items=len(np.atleast_1d(array)))
-    _refuse_unclear(names)
+    for unclear_name, count in unclear_names(names).items():  # such as text made of NaN or None
+        raise DataError(str(unclear(unclear_name, count, in_array=True)))
     return _split(array, names, name)
 
 
@@ -157,23 +153,13 @@ def _hash(row: NDArray[np.generic]) -> str:
 
 
 def _label_names(y: ArrayLike | None, *, n_items: int) -> list[str | None]:
-    """Return the name of each label, None where there is none.
-
-    Raises:
-        DataError: there is not one label per item, or a label is below -1, infinite or no text.
-    """
+    """Return the name of each label, None where there is none."""
     if y is None:
         return [None] * n_items
     values = _objects(y)
     if values.shape != (n_items,):
         raise DataError(f"y must hold one label per row of X: expected shape ({n_items},), got {values.shape}.")
     return [_label_name(value) for value in values.tolist()]
-
-
-def _refuse_unclear(names: Sequence[str | None]) -> None:
-    """Raise `DataError` where nobody can tell whether a label names a category, such as text made of NaN or None."""
-    for name, count in unclear_names(names).items():
-        raise DataError(str(unclear(name, count, in_array=True)))
 
 
 def _objects(y: ArrayLike) -> NDArray[np.object_]:

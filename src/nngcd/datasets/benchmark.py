@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nngcd.core.errors import DataError
 from nngcd.core.progress import OnProgress
 from nngcd.data.image_arrays import ImageArrays
-from nngcd.data.image_files import ALLOWED_BAD, keep_readable
+from nngcd.data.image_files import ALLOWED_BAD, check_files, readable_of
 from nngcd.data.split import (
     UNLABELLED,
     Draw,
@@ -73,12 +73,7 @@ class Listing:
 
 
 def split_files(listing: Listing, folder: Path, request: Request = TRAINING) -> tuple[Split, Truth]:
-    """Return the split of a benchmark whose images are files.
-
-    Args:
-        listing: the images, with paths relative to `folder`.
-        folder: where the images are.
-        request: what is wanted of them.
+    """Return the split of a benchmark whose images are files under a folder.
 
     Raises:
         DataError: there are none, too many files are missing or unreadable, or a path leads out of the folder.
@@ -88,21 +83,17 @@ def split_files(listing: Listing, folder: Path, request: Request = TRAINING) -> 
         windows = PureWindowsPath(name)
         if windows.drive or windows.root or ".." in (*windows.parts, *PurePosixPath(name).parts):
             raise DataError(f"D18: '{listing.name}' lists a file outside its folder: '{name}'.")
-    readable = keep_readable(folder, listing.file_names, allow_bad=request.allow_bad, on_progress=request.on_progress)
-    found = _Found(readable.images, readable.content_hashes, readable.kept, (*listing.problems, *readable.problems))
-    return _assemble(listing, found, request)
+    checks = check_files(folder, listing.file_names, on_progress=request.on_progress)
+    found = readable_of(folder, listing.file_names, checks, allow_bad=request.allow_bad)
+    return _assemble(listing, request, found.images, found.content_hashes, kept=found.kept, problems=found.problems)
 
 
 def split_arrays(listing: Listing, pixels_nhwc: NDArray[np.uint8], request: Request = TRAINING) -> tuple[Split, Truth]:
-    """Return the split of a benchmark whose images are in memory, one uint8 array (n, h, w, 3) for all.
-
-    Raises:
-        DataError: there are none.
-    """
+    """Return the split of a benchmark whose images are in memory, one uint8 array (n, h, w, 3) for all."""
     _refuse_empty(listing, request.part)
     images = ImageArrays(pixels_nhwc)
     hashes = [images.fingerprint(index) for index in range(len(images))]
-    return _assemble(listing, _Found(images, hashes, np.arange(len(images)), listing.problems), request)
+    return _assemble(listing, request, images, hashes, kept=np.arange(len(images)))
 
 
 def _refuse_empty(listing: Listing, part: Part) -> None:
@@ -110,36 +101,30 @@ def _refuse_empty(listing: Listing, part: Part) -> None:
         raise DataError(f"this copy of '{listing.name}' lists no {'training' if part == 'train' else 'test'} images.")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Found:
-    """The images of a listing that are there, `kept` being their places in it, and the problems of the others."""
-
-    images: Images
-    content_hashes: Sequence[str]
-    kept: NDArray[np.int64]
-    problems: tuple[Problem, ...]
-
-
-def _assemble(listing: Listing, found: _Found, request: Request) -> tuple[Split, Truth]:
+def _assemble(
+    listing: Listing, request: Request, images: Images, content_hashes: Sequence[str], *, kept: NDArray[np.int64],
+    problems: Sequence[Problem] = (),
+) -> tuple[Split, Truth]:  # fmt: skip
+    """Return the split of the images that are there, `kept` being their places in the listing."""
     published = published_split(listing.name)
     classes, class_names = relabel(listing.classes, listing.class_names, published.old_classes)
     n_old = len(published.old_classes)
     # Over all listed images, before missing ones are left out, so that one missing file does not change the labels of
     # the others.
     labels = np.where(_labelled(classes, n_old, request), classes, UNLABELLED)
-    file_names = [listing.file_names[index] for index in found.kept]
+    file_names = [listing.file_names[index] for index in kept]
     split = Split(
         name=listing.name,
-        images=found.images,
+        images=images,
         features_nvd=None,
-        labels=labels[found.kept],
+        labels=labels[kept],
         class_names=class_names[:n_old],
-        table=image_table(file_names, found.content_hashes, split=[request.part] * len(file_names)),
-        problems=found.problems,
+        table=image_table(file_names, content_hashes, split=[request.part] * len(file_names)),
+        problems=(*listing.problems, *problems),
         n_classes=published.n_classes,
     )
     warn_of_counts(split, published, part=request.part, draw=request.draw)
-    return split, Truth(classes=classes[found.kept], class_names=class_names, n_old=n_old)
+    return split, Truth(classes=classes[kept], class_names=class_names, n_old=n_old)
 
 
 def _labelled(classes: NDArray[np.int64], n_old: int, request: Request) -> NDArray[np.bool_]:

@@ -30,8 +30,5 @@ def load(root: Path | None, request: Request = TRAINING) -> tuple[Split, Truth |
         root: the folder `cifar-10-batches-py` of the official archive, the folder that holds it, or one with PNG files
             as `train/CLASS/IMAGE.png` and `test/CLASS/IMAGE.png`.
         request: which images are wanted, and how.
-
-    Raises:
-        DataError: neither form is there, a batch is not plain data, or too many PNG files are unreadable.
     """
     return load_cifar(root, BATCHES, request)

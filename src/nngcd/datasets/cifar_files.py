@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -62,11 +61,7 @@ class Batches:
 
 
 def load_cifar(root: Path | None, batches: Batches, request: Request) -> tuple[Split, Truth]:
-    """Return the images of one part, from the batches where they are there, else from PNG files.
-
-    Raises:
-        DataError: neither is there, or what is there cannot be used.
-    """
+    """Return the images of one part, from the batches where they are there, else from PNG files."""
     part = request.part
     layouts = [batches.layout(part), _PNG[part]]
     layout, folder = find_layout(root, layouts, name=batches.name, title=batches.title, part=part)
@@ -105,7 +100,9 @@ def _is_list_of(values: object, kind: type) -> bool:
 
 
 def _png_listing(folder: Path, name: str, part: Part) -> Listing:
-    names = _official_order(class_folders(folder, n_classes=published_split(name).n_classes))
+    names = class_folders(folder, n_classes=published_split(name).n_classes)
+    # The official class names are in alphabetical order; some copies name the folders by the number of the class.
+    names = sorted(names, key=int) if all(name.isdecimal() for name in names) else names
     found = images_by_class(folder, names)
     if part == "train":
         text = (
@@ -120,9 +117,3 @@ def _png_listing(folder: Path, name: str, part: Part) -> Listing:
         class_names=names,
         problems=found.problems,
     )
-
-
-def _official_order(names: Sequence[str]) -> list[str]:
-    # The official class names are in alphabetical order; some copies name the folders by the number of the class.
-    is_numbered = all(name.isdecimal() for name in names)
-    return sorted(names, key=int) if is_numbered else sorted(names)

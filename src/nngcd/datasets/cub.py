@@ -30,9 +30,6 @@ def load(root: Path | None, request: Request = TRAINING) -> tuple[Split, Truth |
     Args:
         root: the folder `CUB_200_2011` of the official archive, or the folder that holds it.
         request: which images are wanted, and how.
-
-    Raises:
-        DataError: the official files are not there, or too many images are missing or unreadable.
     """
     _, folder = find_layout(root, [_LAYOUT], name="cub", title="CUB-200-2011", part=request.part)
     file_names, classes, class_names = _images(folder, request.part, n_classes=published_split("cub").n_classes)

@@ -15,12 +15,7 @@ N_OLD = 5
 
 
 def load(root: Path | None = None, *, draw: Draw = "pooled") -> tuple[Split, Truth | None]:
-    """Return the digits: 0 to 4 are old classes with half of their images labelled, 5 to 9 are new.
-
-    Args:
-        root: not used; the images are part of scikit-learn.
-        draw: how the labelled half is drawn.
-    """
+    """Return the digits: 0 to 4 are old classes with half of their images labelled, 5 to 9 are new."""
     digits = load_digits()
     pixels_nhw = np.rint(digits.images * (255 / 16)).astype(np.uint8)
     truth = Truth(classes=digits.target.astype(np.int64), class_names=tuple("0123456789"), n_old=N_OLD)

@@ -27,9 +27,6 @@ def load(root: Path | None, request: Request = TRAINING) -> tuple[Split, Truth |
     Args:
         root: the folder `fgvc-aircraft-2013b` of the official archive, its `data`, or the folder that holds it.
         request: which images are wanted, and how.
-
-    Raises:
-        DataError: the official files are not there, or too many images are missing or unreadable.
     """
     table = _IMAGES[request.part]
     layout = Layout(

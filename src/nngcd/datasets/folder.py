@@ -16,11 +16,9 @@ from nngcd.data.findings import Finding
 from nngcd.data.image_files import EXTENSIONS, NOT_AN_IMAGE, unreadable_reason
 from nngcd.data.labels import UNLABELLED_FOLDERS
 from nngcd.data.listed import Listed, read
-from nngcd.data.reading_settings import ReadingSettings
+from nngcd.data.reading_settings import DEFAULT, ReadingSettings
 from nngcd.data.shrinking import Shrinker
-from nngcd.data.split import Problem, Split, Truth
-
-DEFAULT = ReadingSettings()
+from nngcd.data.split import EMPTY_FOLDER, Problem, Split, Truth
 
 _LOG = logging.getLogger(__name__)
 
@@ -33,27 +31,12 @@ def load(
     on_progress: OnProgress | None = None,
     shrinker: Shrinker | None = None,
 ) -> tuple[Split, Truth | None]:
-    """Return the images of a folder, labelled by the name of the first-level sub-folder they are in.
-
-    Args:
-        root: the folder.
-        reading: what the user says about files and labels.
-        use_labels: False to read images that are only to be predicted, whatever their labels say.
-        on_progress: called with the number of files checked and their total.
-        shrinker: keeps what a network will need of large images.
-
-    Raises:
-        DataError: no such folder, no images in it, an unclear name, or too many unreadable files.
-    """
+    """Return the images of a folder, labelled by the name of the first-level sub-folder they are in."""
     return read(find(root, reading, use_labels=use_labels), reading, on_progress=on_progress, shrinker=shrinker), None
 
 
 def find(root: Path | None, reading: ReadingSettings = DEFAULT, *, use_labels: bool = True) -> Listed:
-    """Return the images in a folder and their labels; none is opened.
-
-    Raises:
-        DataError: no such folder, or no images in it.
-    """
+    """Return the images in a folder and their labels; none is opened."""
     if root is None:
         raise DataError("D01: the dataset 'folder' needs the path of a folder of images.")
     tree = walk(root, follow_links=reading.follow_links)
@@ -144,4 +127,4 @@ def notes_on_hidden(tree: FileTree) -> list[Finding]:
 def _empty_folders(tree: FileTree, image_names: Sequence[str]) -> list[Problem]:
     used = {PurePosixPath(name).parts[0] for name in image_names}
     empty = [name for name in tree.folders if name not in used and name.casefold() not in UNLABELLED_FOLDERS]
-    return [Problem(name, "D29", "empty category folder") for name in empty]
+    return [Problem(name, EMPTY_FOLDER, "empty category folder") for name in empty]

@@ -25,9 +25,6 @@ def load(root: Path | None, request: Request = TRAINING) -> tuple[Split, Truth |
     Args:
         root: the folder that holds `small-train`, and for test images also `small-validation`.
         request: which images are wanted, and how.
-
-    Raises:
-        DataError: the folder or some of its 683 class folders are not there, or too many images are unreadable.
     """
     images = _FOLDERS[request.part]
     layout = Layout(

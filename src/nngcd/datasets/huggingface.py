@@ -14,19 +14,13 @@ from nngcd.core.places import Place
 from nngcd.core.progress import OnProgress
 from nngcd.data.arrow_pieces import Piece, Pieces
 from nngcd.data.packed_files import files_of
-from nngcd.data.reading_settings import ReadingSettings
+from nngcd.data.reading_settings import DEFAULT, ReadingSettings
 from nngcd.data.sources import Source
 from nngcd.data.split import Split, Truth
 
-DEFAULT = ReadingSettings()
-
 
 def source(root: str | Path, reading: ReadingSettings = DEFAULT, *, use_labels: bool = True) -> Source:
-    """Return the rows of a data set; one Arrow file is one unit.
-
-    Raises:
-        DataError: there are none, or the columns are not known.
-    """
+    """Return the rows of a data set; one Arrow file is one unit."""
     return _pieces(str(root), reading).source(reading, use_labels=use_labels)
 
 
@@ -37,17 +31,7 @@ def load(
     use_labels: bool = True,
     on_progress: OnProgress | None = None,
 ) -> tuple[Split, Truth | None]:
-    """Return the images of a data set on disk.
-
-    Args:
-        root: the folder that `save_to_disk` wrote, of one split such as `train`.
-        reading: settings of labels, columns and decoding.
-        use_labels: False to read images that are only to be predicted, whatever their labels say.
-        on_progress: called with the number of images checked and their total.
-
-    Raises:
-        DataError: it cannot be read, the columns are not known, or an image appears twice.
-    """
+    """Return the images of a data set on disk: one split, such as `train`, that `save_to_disk` wrote."""
     if root is None:
         raise DataError("D01: the dataset 'huggingface' needs the path of a folder that `save_to_disk` wrote.")
     return _pieces(str(root), reading).split(reading, use_labels=use_labels, on_progress=on_progress), None

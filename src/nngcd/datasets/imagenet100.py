@@ -32,9 +32,6 @@ def load(root: Path | None, request: Request = TRAINING) -> tuple[Split, Truth |
         root: the folder that holds `train/n01443537/*.JPEG` and so on, or that `train` itself; test images
             are in `val` next to it, also in class folders.
         request: which images are wanted, and how.
-
-    Raises:
-        DataError: a class folder is not there, or too many images are unreadable.
     """
     class_ids, part = published_split("imagenet100").class_ids, request.part
     layout = Layout(

@@ -15,12 +15,10 @@ from nngcd.data.file_tree import FileTree, no_such_path, walk
 from nngcd.data.findings import Finding
 from nngcd.data.labels import texts_as_labels
 from nngcd.data.listed import Listed, read
-from nngcd.data.reading_settings import ReadingSettings
+from nngcd.data.reading_settings import DEFAULT, ReadingSettings
 from nngcd.data.shrinking import Shrinker
 from nngcd.data.split import Problem, Split, Truth
 from nngcd.datasets.folder import images_among, label_of, notes_on_hidden
-
-DEFAULT = ReadingSettings()
 
 
 def load(
@@ -31,18 +29,7 @@ def load(
     on_progress: OnProgress | None = None,
     shrinker: Shrinker | None = None,
 ) -> tuple[Split, Truth | None]:
-    """Return the images a manifest lists; an empty label, or -1 in a column of numbers, means unlabelled.
-
-    Args:
-        root: the manifest file.
-        reading: what the user says about files and labels.
-        use_labels: False to read images that are only to be predicted, whatever their labels say.
-        on_progress: called with the number of files checked and their total.
-        shrinker: keeps what a network will need of large images.
-
-    Raises:
-        DataError: the table cannot be read, is unclear or contradicts itself, or too many files are missing or bad.
-    """
+    """Return the images a manifest lists; an empty label, or -1 in a column of numbers, means unlabelled."""
     return read(find(root, reading, use_labels=use_labels), reading, on_progress=on_progress, shrinker=shrinker), None
 
 
@@ -51,14 +38,7 @@ def find(
 ) -> Listed:
     """Return which images a manifest lists and what their labels say; none is opened.
 
-    Args:
-        root: the manifest file.
-        reading: what the user says about files and labels.
-        use_labels: whether labels are used.
-        wants_rest: whether to look for images that the manifest does not list, even if they are to be left out.
-
-    Raises:
-        DataError: the table cannot be read, or contradicts itself.
+    With `wants_rest`, images that it does not list are looked for even if they are to be left out.
     """
     if root is None:
         raise DataError("D01: the dataset 'manifest' needs the path of a CSV or Parquet file.")

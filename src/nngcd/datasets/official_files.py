@@ -34,13 +34,6 @@ def find_layout(
 ) -> tuple[Layout, Path]:
     """Return the first layout that is there in full, and its folder.
 
-    Args:
-        root: what the user gives.
-        layouts: the forms of the dataset, the preferred one first.
-        name: the dataset as the command line knows it.
-        title: the dataset as its authors call it.
-        part: which images are looked for, for the message.
-
     Raises:
         DataError: none of them is there; the message says what was expected where, and what is missing.
     """
@@ -60,11 +53,7 @@ def find_layout(
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a text file without empty ones.
-
-    Raises:
-        DataError: the file is not text.
-    """
+    """Return the lines of a text file without empty ones."""
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:

@@ -101,11 +101,7 @@ def open_images(
 ) -> Split:
     """Return images that are only to be looked at: labels are left aside, and any number of files may be unreadable.
 
-    Args:
-        data: as for `open_dataset`.
-        dataset: as for `open_dataset`.
-        reading: how the data are read; give what the training images were read with.
-        on_progress: called with the number of files read and their total, by datasets that read files.
+    The arguments are those of `open_dataset`; `reading` is what the training images were read with.
     """
     name, root, reading = locate(data, dataset, reading)
     reading = dataclasses.replace(reading, allow_bad=1.0)
@@ -124,18 +120,7 @@ def open_source(
     use_labels: bool = True,
     on_progress: OnProgress | None = None,
 ) -> Source:
-    """Return the images or features of whatever the user points at, in units that are read as they are needed.
-
-    Args:
-        data: as for `open_dataset`.
-        dataset: as for `open_dataset`.
-        reading: as for `open_images`.
-        use_labels: whether labels are carried along.
-        on_progress: called by data sets that are read as a whole.
-
-    Raises:
-        DataError: nothing is there, or it cannot be used.
-    """
+    """Return the images or features of whatever the user points at, in units that are read as they are needed."""
     name, root, settled = locate(data, dataset, reading)
     module = find_component("nngcd.datasets", name, "load")
     if hasattr(module, "source"):

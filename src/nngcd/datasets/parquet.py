@@ -19,21 +19,16 @@ from nngcd.core.places import Place
 from nngcd.core.progress import OnProgress
 from nngcd.data.arrow_pieces import Piece, Pieces
 from nngcd.data.packed_files import files_of
-from nngcd.data.reading_settings import ReadingSettings
+from nngcd.data.reading_settings import DEFAULT, ReadingSettings
 from nngcd.data.sources import IMAGES_PER_READ, Source
 from nngcd.data.split import Split, Truth
 
-DEFAULT = ReadingSettings()
 FOOTERS_AT_A_TIME = 16
 _FEATURE = "feature"
 
 
 def source(root: str | Path, reading: ReadingSettings = DEFAULT, *, use_labels: bool = True) -> Source:
-    """Return the rows of Parquet files; one row group, or a few small ones, is one unit.
-
-    Raises:
-        DataError: there are none, or the columns are not known.
-    """
+    """Return the rows of Parquet files; one row group, or a few small ones, is one unit."""
     return _pieces(str(root), reading).source(reading, use_labels=use_labels)
 
 
@@ -44,18 +39,7 @@ def load(
     use_labels: bool = True,
     on_progress: OnProgress | None = None,
 ) -> tuple[Split, Truth | None]:
-    """Return the images or features of Parquet files, in memory.
-
-    Args:
-        root: a folder of Parquet files, a pattern, or one file.
-        reading: settings of labels, columns and decoding.
-        use_labels: False to read images that are only to be predicted, whatever their labels say.
-        on_progress: called with the number of images checked and their total.
-
-    Raises:
-        DataError: there are none, the columns are not known, or an image appears twice.
-        ResourceError: features do not fit into memory.
-    """
+    """Return the images or features of a folder of Parquet files, a pattern or one file, in memory."""
     if root is None:
         raise DataError("D01: the dataset 'parquet' needs the path of a folder of Parquet files.")
     return _pieces(str(root), reading).split(reading, use_labels=use_labels, on_progress=on_progress), None

@@ -20,11 +20,7 @@ def places_file() -> Path:
 
 
 def known_places() -> dict[str, str]:
-    """Return the folder of every benchmark that was added; nothing is checked.
-
-    Raises:
-        DataError: the file is damaged.
-    """
+    """Return the folder of every benchmark that was added; nothing is checked."""
     path = places_file()
     try:
         places = json.loads(path.read_text(encoding="utf-8"))

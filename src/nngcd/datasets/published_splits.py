@@ -55,11 +55,7 @@ def published_names() -> tuple[str, ...]:
 
 
 def published_split(name: str) -> PublishedSplit:
-    """Return the published split of a benchmark.
-
-    Raises:
-        DataError: there is no published split of that name; the message lists those there are.
-    """
+    """Return the published split of a benchmark."""
     found = _all_splits().get(name)
     if found is None:
         names = published_names()

@@ -35,9 +35,6 @@ def load(root: Path | None, request: Request = TRAINING) -> tuple[Split, Truth |
             devkit's order) and `anno_train.csv` (file name, four numbers of a box, class number from 1; with or
             without a line of headings).
         request: which images are wanted, and how.
-
-    Raises:
-        DataError: neither form is there, it cannot be read, or too many images are missing or unreadable.
     """
     part = request.part
     layout, folder = find_layout(root, _layouts(part), name="stanford_cars", title="Stanford Cars", part=part)

@@ -11,20 +11,14 @@ from nngcd.core.progress import OnProgress
 from nngcd.data.packed_files import files_of
 from nngcd.data.packed_splits import split_of_pack
 from nngcd.data.packs import Span, TarPack
-from nngcd.data.reading_settings import ReadingSettings
+from nngcd.data.reading_settings import DEFAULT, ReadingSettings
 from nngcd.data.sources import Source, Unit
 from nngcd.data.split import Problem, Split, Truth
 from nngcd.data.tar_images import rows_of_tar, spans
 
-DEFAULT = ReadingSettings()
-
 
 def source(root: str | Path, reading: ReadingSettings = DEFAULT, *, use_labels: bool = True) -> Source:
-    """Return the images of tars; one tar is one unit.
-
-    Raises:
-        DataError: there are none.
-    """
+    """Return the images of tars; one tar is one unit."""
     decoding = reading.decoding
     units = [Unit(tar.name, partial(rows_of_tar, tar, decoding, use_labels=use_labels)) for tar in _files(root)]
     return Source(Place.of(root).name, units)
@@ -37,17 +31,7 @@ def load(
     use_labels: bool = True,
     on_progress: OnProgress | None = None,
 ) -> tuple[Split, Truth | None]:
-    """Return the images of uncompressed tars of this machine, read where they lie.
-
-    Args:
-        root: a folder of tars, a pattern such as `shards/train-*.tar`, or one tar.
-        reading: settings of labels and decoding.
-        use_labels: False to read images that are only to be predicted, whatever their labels say.
-        on_progress: called with the number of images checked and their total.
-
-    Raises:
-        DataError: there are none, they cannot be read, or an image appears twice.
-    """
+    """Return the images of uncompressed tars of this machine, read where they lie: a folder, a pattern or one tar."""
     if root is None:
         raise DataError("D01: the dataset 'tars' needs the path of a folder of tars.")
     found, labels, problems = dict[str, Span](), list[str | None](), list[Problem]()

@@ -48,12 +48,6 @@ class CopyReport:
 def verify(name: str, root: Path, *, progress: Progress, allow_bad: float = ALLOWED_BAD) -> CopyReport:
     """Return what the copy of a benchmark in a folder holds, after reading every file of it.
 
-    Args:
-        name: the benchmark.
-        root: the folder, as for `--dataset`.
-        progress: receives each file.
-        allow_bad: share of unreadable files above which the copy is refused.
-
     Raises:
         DataError: the folder is not in the benchmark's layout, or too many files cannot be read.
     """

@@ -8,11 +8,7 @@ from nngcd.core.files import write_json
 from nngcd.export.source import ExportSource, WrittenExport
 
 FILE = "coco.json"
-
-
-def targets() -> tuple[str, ...]:
-    """Return what is written."""
-    return (FILE,)
+TARGETS = (FILE,)
 
 
 def check(source: ExportSource, out: Path) -> None:

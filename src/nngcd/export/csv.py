@@ -10,13 +10,9 @@ from nngcd.core.atomic import atomic, writing
 from nngcd.export.source import CsvForm, ExportSource, WrittenExport
 
 FILE = "labels.csv"
+TARGETS = (FILE,)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters that make a spreadsheet calculate what it should show."""
-
-
-def targets() -> tuple[str, ...]:
-    """Return what is written."""
-    return (FILE,)
 
 
 def check(source: ExportSource, out: Path) -> None:

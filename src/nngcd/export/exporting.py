@@ -24,17 +24,7 @@ def exported(  # noqa: PLR0913 (what, where to, and how)
     may_overwrite: bool = False,
     progress: Progress,
 ) -> Iterator[WrittenExport]:
-    """Write the results of a run, with the edits of its review, and yield each finished file or folder.
-
-    Args:
-        run: a finished run.
-        to: names of formats, separated by commas.
-        out: the folder to write into.
-        options: what can be chosen about formats.
-        only_reviewed: whether to leave out what nobody has reviewed.
-        may_overwrite: whether files that are there may be replaced.
-        progress: receives the stages of the work.
-    """
+    """Write the results of a run, with the edits of its review, and yield each finished file or folder."""
     if not isinstance(to, str):
         raise ConfigError("to", to, "give the formats as text, separated by commas, such as 'csv,folders'")
     formats = [find_component("nngcd.export", name, "write") for name in dict.fromkeys(to.replace(" ", "").split(","))]
@@ -52,9 +42,9 @@ def write_formats(
         DataError: images are gone, or are not those that the run saw.
         ResourceError: the disk is full or not writable, links cannot be made there, or a package is not installed.
     """
-    names = [name for each in formats for name in each.targets()]
+    names = [name for each in formats for name in each.TARGETS]
     check_folder(source.run, out)
-    if not unfinished.has_note(out):
+    if not (out / unfinished.FILE).exists():
         check_names(out, names, may_overwrite=may_overwrite)
     for each in formats:
         each.check(source, out)
@@ -64,8 +54,8 @@ def write_formats(
     check_names(out, [name for name in names if name not in finished], may_overwrite=may_overwrite)
     with unfinished.noted(out, key, names):
         for each in formats:
-            yield from _as_written(each, out) if finished.issuperset(each.targets()) else each.write(source, out)
+            yield from _as_written(each, out) if finished.issuperset(each.TARGETS) else each.write(source, out)
 
 
 def _as_written(finished: Format, out: Path) -> list[WrittenExport]:
-    return [WrittenExport(out / name, "kept from the interrupted export") for name in finished.targets()]
+    return [WrittenExport(out / name, "kept from the interrupted export") for name in finished.TARGETS]

@@ -11,12 +11,8 @@ from nngcd.export.source import ExportSource, WrittenExport
 from nngcd.export.tree import NAMES_FILE, check_links, place_all, plan, whole_folder
 
 FOLDER = "images"
+TARGETS = (FOLDER,)
 _HOW = {"hard": "hard links to your files", "sym": "symbolic links to your files", "copy": "copies of your files"}
-
-
-def targets() -> tuple[str, ...]:
-    """Return what is written."""
-    return (FOLDER,)
 
 
 def check(source: ExportSource, out: Path) -> None:

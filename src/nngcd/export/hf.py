@@ -9,11 +9,7 @@ from nngcd.export.source import ExportSource, WrittenExport
 from nngcd.export.tree import check_links, place_all, plan, whole_folder
 
 FOLDER, PART, IMAGES, METADATA = "hf", "train", "images", "metadata.csv"
-
-
-def targets() -> tuple[str, ...]:
-    """Return what is written."""
-    return (FOLDER,)
+TARGETS = (FOLDER,)
 
 
 def check(source: ExportSource, out: Path) -> None:

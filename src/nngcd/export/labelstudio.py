@@ -12,14 +12,10 @@ from nngcd.core.files import write_json, write_text
 from nngcd.export.source import ExportSource, WrittenExport
 
 TASKS, INTERFACE = "labelstudio.json", "labelstudio.xml"
+TARGETS = (TASKS, INTERFACE)
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LOCAL_FILES = "/data/local-files/?d="
 """Label Studio's address of files under LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT."""
-
-
-def targets() -> tuple[str, ...]:
-    """Return what is written."""
-    return (TASKS, INTERFACE)
 
 
 def check(source: ExportSource, out: Path) -> None:

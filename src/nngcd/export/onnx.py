@@ -28,6 +28,7 @@ from nngcd.review.state import State
 from nngcd.training.model import Model
 
 FOLDER, MODEL, PREPROCESSOR, CATEGORIES = "onnx", "model.onnx", "preprocessor.json", "categories.json"
+TARGETS = (FOLDER,)
 NEEDED = ("onnx", "onnxscript", "onnxruntime")
 TOLERANCE = 1e-3
 """Largest difference of a probability between torch and onnxruntime; rounding alone stays far below."""
@@ -40,17 +41,8 @@ STEPS = (
 )
 
 
-def targets() -> tuple[str, ...]:
-    """Return what is written."""
-    return (FOLDER,)
-
-
 def check(source: ExportSource, out: Path) -> None:
-    """Look for the packages that this needs.
-
-    Raises:
-        ResourceError: some are not installed.
-    """
+    """Look for the packages that this needs."""
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
         raise ResourceError(f"the ONNX export needs {', '.join(missing)}. Run: pip install 'nngcd[onnx]'")
 

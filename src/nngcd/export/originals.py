@@ -7,7 +7,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 import pandas as pd
 from PIL import Image, UnidentifiedImageError
@@ -29,40 +29,6 @@ _ORIENTATION, _ON_ITS_SIDE = 0x0112, 5
 """The EXIF tag that says how a picture was held, and its first value for one that lies on its side."""
 
 
-class Originals(Protocol):
-    """Images by their file name in the results."""
-
-    @property
-    def has_files(self) -> bool:
-        """Whether there are files to link to."""
-        ...
-
-    @property
-    def where(self) -> str:
-        """Where the images should be, in words."""
-        ...
-
-    def problems(self, table: pd.DataFrame, progress: Progress) -> dict[str, str]:
-        """Return the images that cannot be handed on, by file name, with the reason: gone, or not what the run saw.
-
-        A run folder may come from a stranger and name any file of this machine. Only what is an image, and has the
-        content that the run recorded (`image_id`), is shown or handed on.
-        """
-        ...
-
-    def size(self, file_name: str) -> tuple[int, int]:
-        """Return width and height of an image as it is seen."""
-        ...
-
-    def place(self, file_name: str, target: Path, link: str) -> None:
-        """Make the image appear at `target`: a hard link, a symbolic link or a copy."""
-        ...
-
-    def exported_name(self, file_name: str) -> str:
-        """Return the last part of the name an exported image gets."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Files:
     """Images that are files under a folder."""
@@ -77,7 +43,11 @@ class Files:
         return f"under {self.root}"
 
     def problems(self, table: pd.DataFrame, progress: Progress) -> dict[str, str]:
-        """Return the files that are gone, or not what the run saw; all of them are read."""
+        """Return the images that cannot be handed on, by file name, with the reason: gone, or not what the run saw.
+
+        A run folder may come from a stranger and name any file of this machine. Only what is an image, and has the
+        content that the run recorded (`image_id`), is shown or handed on.
+        """
         names, stage = table["file_name"].tolist(), Counted(progress, "looking at images")
         checks = check_files(self.root, names, decoding=self.decoding, on_progress=stage)
         stage.finish()
@@ -160,7 +130,11 @@ class Arrays:
         return f"{file_name.rpartition('/')[2]}.png"
 
 
-def open_originals(run: RunFolder, table: pd.DataFrame, root: Path | None) -> Files | Arrays:
+Originals: TypeAlias = Files | Arrays
+"""Images by their file name in the results."""
+
+
+def open_originals(run: RunFolder, table: pd.DataFrame, root: Path | None) -> Originals:
     """Return the images of a table of results, without reading them where they are files.
 
     Raises:

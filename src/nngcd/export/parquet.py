@@ -10,11 +10,7 @@ from nngcd.core.files import write_table
 from nngcd.export.source import ExportSource, WrittenExport
 
 FILE = "labels.parquet"
-
-
-def targets() -> tuple[str, ...]:
-    """Return what is written."""
-    return (FILE,)
+TARGETS = (FILE,)
 
 
 def check(source: ExportSource, out: Path) -> None:

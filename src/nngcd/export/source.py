@@ -113,9 +113,8 @@ class WrittenExport:
 class Format(Protocol):
     """Interface of a format's file: where it writes, what it needs, and how it writes."""
 
-    def targets(self) -> tuple[str, ...]:
-        """Return the names it writes under the output folder; checked before anything is written."""
-        ...
+    TARGETS: tuple[str, ...]
+    """The names it writes under the output folder; checked before anything is written."""
 
     def check(self, source: ExportSource, out: Path) -> None:
         """Raise `UserError` when something is missing that the format needs; done for all before the first is written.
@@ -148,22 +147,14 @@ def make_source(
 
 
 def check_folder(run: RunFolder, out: Path) -> None:
-    """Refuse an output folder that is among the images, or is not a folder, before anything is written.
-
-    Raises:
-        ConfigError: it is so.
-    """
+    """Refuse an output folder that is among the images, or is not a folder, before anything is written."""
     check_outside(out, str(read_config(run).get("data", "")))
     if out.exists() and not out.is_dir():
         raise ConfigError("--out", str(out), "is a file; give a folder")
 
 
 def check_names(out: Path, names: Sequence[str], *, may_overwrite: bool) -> None:
-    """Refuse names that are taken; nothing is written yet.
-
-    Raises:
-        ConfigError: a file or folder is there.
-    """
+    """Refuse names that are taken; nothing is written yet."""
     taken = [target for target in (out / name for name in names) if target.exists()]
     # Folders first: --overwrite would not help, so nobody is told to add it.
     for target in (target for target in taken if target.is_dir()):

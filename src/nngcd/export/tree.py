@@ -31,11 +31,7 @@ N_DIGITS = 5
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield a hidden folder next to `path`; it becomes `path` if the block succeeds, otherwise it is removed.
-
-    Raises:
-        ResourceError: the disk is full or not writable.
-    """
+    """Yield a hidden folder next to `path`; it becomes `path` if the block succeeds, otherwise it is removed."""
     with hidden_folder(path) as temporary:
         yield temporary
         # Unlike replace(), rename() onto an existing folder fails unless that is empty: nothing is overwritten.
@@ -45,11 +41,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def hidden_folder(path: Path) -> Iterator[Path]:
-    """Yield a hidden folder next to `path`, which is gone when the block ends.
-
-    Raises:
-        ResourceError: the disk is full or not writable.
-    """
+    """Yield a hidden folder next to `path`, which is gone when the block ends."""
     with writing(path):
         temporary = temporary_beside(path)
         temporary.mkdir(parents=True)

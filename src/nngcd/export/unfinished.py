@@ -49,11 +49,7 @@ def finished_names(out: Path, key: str) -> frozenset[str]:
 
 @contextmanager
 def noted(out: Path, key: str, names: Iterable[str]) -> Iterator[None]:
-    """Keep the note while the block writes these files and folders, and after it if it fails with some of them done.
-
-    Raises:
-        ResourceError: the disk is full or not writable.
-    """
+    """Keep the note while the block writes these files and folders, and after it if it fails with some of them done."""
     is_new, before = not out.exists(), _read(out)
     earlier = set(before.absent) if before and before.of == key else set()
     absent = earlier | {name for name in names if not (out / name).exists()}
@@ -66,11 +62,6 @@ def noted(out: Path, key: str, names: Iterable[str]) -> Iterator[None]:
         raise
     if all((out / name).exists() for name in absent):
         _remove(out, is_new=False)
-
-
-def has_note(out: Path) -> bool:
-    """Return whether an export into a folder was interrupted."""
-    return (out / FILE).exists()
 
 
 def _remove(out: Path, *, is_new: bool) -> None:

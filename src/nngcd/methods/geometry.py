@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol
 
 import torch
@@ -206,16 +207,6 @@ class BallPrototypes(Prototypes):
         return kept_in_ball(moebius_sum(in_ball(clipped(inner_vbk, reach(c)), c), bias_k, added), c)
 
 
-def prototypes_in(
-    config: GeometryConfig,
-    n_features: int,
-    n_clusters: int,
-    *,
-    generator: torch.Generator,
-    learning_rate: float | None = None,
-    most: int | None = None,
-) -> Prototypes:
-    """Return the prototypes of a classifier in the geometry of the settings."""
-    if config.geometry == "cosine":
-        return Prototypes(n_features, n_clusters, generator=generator, learning_rate=learning_rate, most=most)
-    return BallPrototypes(config, n_features, n_clusters, generator=generator, learning_rate=learning_rate, most=most)
+def prototypes_in(config: GeometryConfig) -> Callable[..., Prototypes]:
+    """Return what makes the prototypes of a classifier in the geometry of the settings."""
+    return Prototypes if config.geometry == "cosine" else partial(BallPrototypes, config)

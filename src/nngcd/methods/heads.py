@@ -42,11 +42,7 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 def find_activation(name: str) -> Activation:
-    """Return the activation of that name.
-
-    Raises:
-        ConfigError: unknown activation.
-    """
+    """Return the activation of that name."""
     if name not in ACTIVATIONS:
         hint = did_you_mean(name, ACTIVATIONS)
         raise ConfigError("activation", name, f"unknown activation.{hint} Choose from: {', '.join(ACTIVATIONS)}")

@@ -124,14 +124,8 @@ class SplittingMethod(SearchingMethod):
         """Return prototypes at random, with room for those that moves may add."""
         task = self.task
         most = task.k_range[1] if task.k_range and self.config.split_epochs else None
-        return prototypes_in(
-            self.config,
-            task.n_features,
-            task.n_clusters,
-            generator=task.generator,
-            learning_rate=learning_rate,
-            most=most,
-        )
+        make = prototypes_in(self.config)
+        return make(task.n_features, task.n_clusters, generator=task.generator, learning_rate=learning_rate, most=most)
 
     def remember_moves(self) -> None:
         """Create the records of splits and merges, and keep them in checkpoints; call it at the end of `__init__`."""

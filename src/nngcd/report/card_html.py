@@ -19,15 +19,7 @@ FEWEST_KNOWN = 3
 def card_html(
     card: Card, findings: Findings, thumbnails: Thumbnails, entries: Mapping[int, int], tightness: str
 ) -> str:
-    """Return the card of a category.
-
-    Args:
-        card: its facts.
-        findings: the run.
-        thumbnails: pictures by row.
-        entries: the number under which the page's script knows each row.
-        tightness: its cohesion in words.
-    """
+    """Return the card of a category."""
     category = findings.categories.iloc[card.category]
     name, kind = str(category["name"]), str(category["kind"])
     values = {
@@ -49,12 +41,7 @@ def card_html(
 
 
 def cohesion_words(cards: Sequence[Card], kinds: Sequence[str]) -> list[str]:
-    """Return for each card how tight its category is compared with the known ones; empty where that is not known.
-
-    Args:
-        cards: the cards.
-        kinds: known or new, of each category by its number.
-    """
+    """Return for each card how tight its category is compared with the known ones; empty where that is not known."""
     known = [card.cohesion for card in cards if kinds[card.category] == "known" and card.cohesion is not None]
     if len(known) < FEWEST_KNOWN:
         return ["" for _ in cards]

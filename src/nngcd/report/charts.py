@@ -46,10 +46,12 @@ def k_chart(estimate: KEstimate) -> str:
 def loss_lines(epochs: Sequence[dict[str, Any]]) -> list[Line]:
     """Return every term of the loss by epoch, counted from 1, their sum first, without values that are not numbers."""
     names = dict.fromkeys(name for epoch in epochs for name in epoch if name not in NOT_TERMS)
-    return [
-        Line(name, tuple(_finite((epoch["epoch"] + 1, epoch[name]) for epoch in epochs if name in epoch)))
-        for name in sorted(names, key=lambda name: name != "loss")
-    ]
+    lines = []
+    for name in sorted(names, key=lambda name: name != "loss"):
+        values = [(epoch["epoch"] + 1, epoch[name]) for epoch in epochs if name in epoch]
+        points = ((float(x), float(y)) for x, y in values if isinstance(y, int | float) and math.isfinite(y))
+        lines.append(Line(name, tuple(points)))
+    return lines
 
 
 def loss_chart(lines: Sequence[Line]) -> str:
@@ -66,10 +68,6 @@ def legend(lines: Sequence[Line]) -> str:
         for index, line in enumerate(lines)
         if line.points
     )
-
-
-def _finite(points: Any) -> list[Point]:  # noqa: ANN401 (values of a JSON file)
-    return [(float(x), float(y)) for x, y in points if isinstance(y, int | float) and math.isfinite(y)]
 
 
 def _axes(lines: Sequence[Line]) -> tuple[Axis, Axis]:

@@ -130,7 +130,8 @@ def read_findings(run: RunFolder, *, root: Path | None = None) -> Findings:
     """
     run.check_complete()
     summary, settings = run.read_summary(), read_config(run)
-    results, categories = _reviewed(run)
+    reviewed = reviewed_results(run)
+    results = reviewed.table[reviewed.table["image_id"].notna()]
     # A person may have taken images out after they were sorted.
     is_sorted_n = is_sorted(results)
     features_nd = read_features(run, len(results)).float().numpy()[is_sorted_n]
@@ -138,7 +139,7 @@ def read_findings(run: RunFolder, *, root: Path | None = None) -> Findings:
     return Findings(
         title=run.path.resolve().name,
         results=results,
-        categories=categories,
+        categories=reviewed.categories[["id", "name", "kind"]],
         features_nd=features_nd,
         pictures=find_pictures(summary, settings, results, root),
         summary=summary,
@@ -149,9 +150,3 @@ def read_findings(run: RunFolder, *, root: Path | None = None) -> Findings:
         environment=read_environment(run),
         assigned=read_counts(Place.of(run.assigned)),
     )
-
-
-def _reviewed(run: RunFolder) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the results of all images that were used, and id, name and kind of each category, as reviewed."""
-    reviewed = reviewed_results(run)
-    return reviewed.table[reviewed.table["image_id"].notna()], reviewed.categories[["id", "name", "kind"]]

@@ -47,7 +47,8 @@ def found(findings: Findings) -> str:
     lead = [sample_words(findings.assigned)] if findings.assigned else []
     lead.append(f"{_images(len(free))} without a label {'was' if len(free) == 1 else 'were'} sorted.")
     if n_known:
-        lead.append(f"{counts['known']:,} look like {_one_of(n_known, 'known category', 'known categories')};")
+        which = "the known category" if n_known == 1 else f"one of the {n_known:,} known categories"
+        lead.append(f"{counts['known']:,} look like {which};")
     if n_new:
         groups = "one new category" if n_new == 1 else f"{n_new:,} new categories"
         included = ", unsure images included" if counts["unsure"] else ""
@@ -290,7 +291,3 @@ def _number(value: float | None) -> str:
 
 def _images(count: int) -> str:
     return "One image" if count == 1 else f"{count:,} images"
-
-
-def _one_of(count: int, one: str, many: str) -> str:
-    return f"the {one}" if count == 1 else f"one of the {count:,} {many}"

@@ -33,14 +33,7 @@ SELECTION_NOTE = (
 def benchmark_report(
     dataset: str, rows: Sequence[ComparisonRow], summaries: Sequence[Summary], *, without: Sequence[str] = ()
 ) -> TableReport:
-    """Return the table of one data set: a row per method, with the number the paper prints for it.
-
-    Args:
-        dataset: the benchmark.
-        rows: the methods that ran.
-        summaries: of their runs.
-        without: methods that were asked for, but do not have the preset of the runs.
-    """
+    """Return the table of one data set: a row per method, with the number the paper prints for it."""
     names, preset, backbone = [*(row.name for row in rows), *without], summaries[0]["preset"], summaries[0]["backbone"]
     pretraining = backbone if backbone in PRE_TRAININGS else "dino"
     published = [published_results(dataset, name, pretraining=pretraining) for name in names]
@@ -150,14 +143,7 @@ def protocol_line(summaries: Sequence[Summary]) -> str:
 
 
 def published_line(source: str, dataset: str, summaries: Sequence[Summary], backbones: Sequence[str]) -> str:
-    """Return where published numbers come from, and why ours cannot be compared with them, if so.
-
-    Args:
-        source: the table, in words.
-        dataset: the benchmark.
-        summaries: of our runs.
-        backbones: those of the published numbers.
-    """
+    """Return where published numbers come from, and why ours cannot be compared with them, if so."""
     first, published = summaries[0], published_split(dataset)
     n_right = published.n_labelled, published.n_unlabelled
     n_found = first["n_labelled"], first["n_unlabelled"]

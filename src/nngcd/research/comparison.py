@@ -64,11 +64,7 @@ def spread(values: Sequence[float]) -> str:
 
 
 def rows_of(summaries: Sequence[Summary], settings: Sequence[Mapping[str, Any]]) -> list[ComparisonRow]:
-    """Return one row per choice of settings, best accuracy last.
-
-    Args:
-        summaries: of the runs.
-        settings: of the same runs, by full name. Runs that differ in their seed only are one row.
+    """Return one row per choice of settings, best accuracy last; runs that differ in their seed only are one row.
 
     Raises:
         DataError: the runs cannot be compared: no scores, other images or labels, or one seed twice.
@@ -109,11 +105,7 @@ def check_comparable(summaries: Sequence[Summary]) -> None:
 
 
 def row_of(name: str, group: Sequence[Summary]) -> ComparisonRow:
-    """Return the row of runs that differ in their seed only.
-
-    Raises:
-        DataError: one seed is there twice.
-    """
+    """Return the row of runs that differ in their seed only."""
     seeds = [summary["seed"] for summary in group]
     if len(set(seeds)) < len(seeds):
         twice = next(seed for seed in seeds if seeds.count(seed) > 1)

@@ -107,7 +107,8 @@ def do_grid(cells: Sequence[Cell], doing: Doing, *, opened: OpenedData | None = 
     opened = open_all(cells, doing) if opened is None else opened
     for number, cell in enumerate(cells, start=1):
         try:
-            _check_start(cell, done)
+            if any(cell.start == failed.path for failed, _ in done.failures):
+                raise TrainingError(f"the run it starts from has failed ({cell.start})")
             with doing.shown(f"[{number}/{len(cells)}] ") as progress:
                 _do(cell, opened.get(cell.settings.reading), doing, progress)
         # A setting that one network or method refuses may suit the others of the grid.
@@ -121,11 +122,7 @@ def do_grid(cells: Sequence[Cell], doing: Doing, *, opened: OpenedData | None = 
 
 
 def open_all(cells: Sequence[Cell], doing: Doing) -> OpenedData:
-    """Return the data of all runs that are not done yet.
-
-    Raises:
-        UserError: the data or a number of categories cannot be used.
-    """
+    """Return the data of all runs that are not done yet."""
     opened: OpenedData = {}
     for cell in cells:
         reading = cell.settings.reading
@@ -155,12 +152,6 @@ def start_notes(cells: Sequence[Cell]) -> list[str]:
         f"{method} starts from trained runs of {first}, one per seed, in {folder}; their time is not counted."
         for method, first, folder in sorted(found)
     ]
-
-
-def _check_start(cell: Cell, done: Done) -> None:
-    """Raise `TrainingError` when the run that this one starts from has failed."""
-    if any(cell.start == failed.path for failed, _ in done.failures):
-        raise TrainingError(f"the run it starts from has failed ({cell.start})")
 
 
 def _do(cell: Cell, opened: Opened | None, doing: Doing, progress: Progress) -> None:

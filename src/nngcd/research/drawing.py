@@ -94,7 +94,7 @@ def draw_figures(runs: Sequence[RunFolder], out: Path, wishes: Wishes, progress:
     return drawn
 
 
-def _subjects(runs: Sequence[RunFolder], classes: tuple[str, ...]) -> list[RunSubject]:
+def _subjects(runs: Sequence[RunFolder], classes: tuple[str, ...]) -> list[Subject]:
     for run in runs:
         run.check_complete()
     if len({read_environment(run)["split_hash"] for run in runs}) > 1:
@@ -103,7 +103,7 @@ def _subjects(runs: Sequence[RunFolder], classes: tuple[str, ...]) -> list[RunSu
     is_clear = len(set(methods)) == len(methods)
     data = RunData(runs[0])
     return [
-        RunSubject(run, data, method if is_clear else run.path.resolve().name, classes)
+        Subject(run, data, method if is_clear else run.path.resolve().name, classes)
         for run, method in zip(runs, methods, strict=True)
     ]
 
@@ -123,8 +123,8 @@ class RunData:
             return None, None, str(error)
 
 
-class RunSubject:
-    """A run folder as figures see it."""
+class Subject:
+    """A run folder as figures see it; what costs time is computed when a figure first asks for it."""
 
     def __init__(self, run: RunFolder, data: RunData, name: str, wanted_classes: tuple[str, ...]) -> None:
         self.run, self.data, self.name, self.wanted_classes = run, data, name, wanted_classes
@@ -186,7 +186,7 @@ class RunSubject:
         return self.run.read_metrics()
 
     def check_attention(self) -> None:
-        """Raise `UndrawableError` if the backbone has no attention to show."""
+        """Raise `UndrawableError` if the backbone has no attention; asked first, because opening images takes time."""
         if self._model.blueprint.n_features is not None:
             raise UndrawableError(f"{self.name} was made from features, so it has no network to show")
         try:
@@ -195,11 +195,7 @@ class RunSubject:
             raise UndrawableError(f"{self.name}: {error}") from error
 
     def attention(self, rows: Sequence[int]) -> AttentionMaps:
-        """Return the attention of the class token in the last block for some images.
-
-        Raises:
-            UndrawableError: the images are not available.
-        """
+        """Return the attention of the class token in the last block for some images."""
         split, _, reason = self.data.opened
         if split is None or split.images is None:
             raise UndrawableError(f"it needs the images: {reason}")

@@ -75,13 +75,6 @@ def make_grid(
 ) -> list[Cell]:
     """Return all runs, seed by seed, so that a grid that is stopped early has the first seeds of every variant.
 
-    Args:
-        variants: the rows of the table.
-        seeds: the runs of each row.
-        values: the settings all runs share.
-        out: the folder that holds the run folders.
-        is_smoke: whether only to see that everything runs; what `values` say goes before it.
-
     Raises:
         UserError: an impossible name or value, a method whose packages are not installed, or a folder that holds a
             run with other settings.
@@ -153,11 +146,7 @@ def shortened(asked: Mapping[str, Any]) -> config.Values:
 
 
 def read_summary(cell: Cell) -> dict[str, Any]:
-    """Return the summary of a finished run.
-
-    Raises:
-        DataError: it cannot be read.
-    """
+    """Return the summary of a finished run."""
     try:
         return RunFolder(cell.path).read_summary()
     except DataError as error:

@@ -30,11 +30,7 @@ def every_name() -> list[str]:
 
 
 def lineup(names: Sequence[str], preset: str) -> list[Variant]:
-    """Return a row for each name.
-
-    Raises:
-        ConfigError: nothing of that name can be added.
-    """
+    """Return a row for each name."""
     return [_variant(name, preset) for name in names]
 
 

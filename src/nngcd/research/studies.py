@@ -71,12 +71,7 @@ def ablation() -> list[Variant]:
 
 
 def robustness(n_classes: int, epochs: int) -> list[Variant]:
-    """Return what real data are poorer in than a benchmark: a right K, many labels, classes of one size, and time.
-
-    Args:
-        n_classes: the true number of classes.
-        epochs: of the run as it is.
-    """
+    """Return what real data are poorer in than a benchmark: a right K, many labels, classes of one size, and time."""
     return [
         Variant("as-is", {}),
         Variant("k-1.5", {"k": round(1.5 * n_classes)}, "K 1.5 times too large"),
@@ -89,11 +84,7 @@ def robustness(n_classes: int, epochs: int) -> list[Variant]:
 
 
 def chosen_rows(variants: Sequence[Variant], text: str | None) -> list[Variant]:
-    """Return the rows of a study a user asks for, `none,sparse,all`, or else all.
-
-    Raises:
-        ConfigError: no such row.
-    """
+    """Return the rows of a study a user asks for, `none,sparse,all`, or else all."""
     rows = {variant.name: variant for variant in variants}
     names = list(rows) if text is None else [name.strip() for name in text.split(",")]
     for name in names:
@@ -112,9 +103,6 @@ def chosen_values(sweep: Sweep, text: str | None, *, n_old: int = 0, n_classes: 
         text: the user's values, separated by commas; None for those of the study.
         n_old: the number of old classes, below which no K can be.
         n_classes: the true number of classes, of which the study of K takes shares.
-
-    Raises:
-        ConfigError: there is no value, or it cannot be read.
     """
     if text is not None:
         try:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from nngcd.backbones.pretrainings import PRE_TRAININGS
 from nngcd.research.benchmark_report import protocol_line, published_line, with_published
 from nngcd.research.comparison import HEAD, SCORES, ComparisonRow, Summary, by_name_note, spread
+from nngcd.research.figures.charts import score_chart
 from nngcd.research.figures.page import FigurePage
-from nngcd.research.figures.score_chart import score_chart
 from nngcd.research.published_results import published_ablation, published_pretraining
 from nngcd.research.studies import SWEEPS, components_of
 from nngcd.research.table_report import TableReport

@@ -92,11 +92,7 @@ def tuning_variants(
     *,
     told_by: str = "--candidates",
 ) -> list[Variant]:
-    """Return every candidate, which is `told_by` a file, for every method, or only those of some names.
-
-    Raises:
-        ConfigError: no candidate of that name.
-    """
+    """Return every candidate, which is `told_by` a file, for every method, or only those of some names."""
     for name in names or []:
         if name not in candidates:
             hint = did_you_mean(name, candidates)
@@ -197,9 +193,6 @@ def in_miniature(real: Cell) -> Variant:
     itself says of training also holds for this task. What methods count in epochs (warm-up, how often neighbours are
     found) stays as it is, and so is over after half as many steps. The number of categories is known here, whatever K
     is elsewhere.
-
-    Args:
-        real: the run of the candidate on the real task.
     """
     training = real.settings.training
     task = {

@@ -148,13 +148,7 @@ class Confidence:
         return (scores_bk.double() / self.temperature).softmax(-1)
 
     def judge(self, scores_bk: Tensor, features_bd: Tensor, *, n_old: int) -> Judgement:
-        """Return how likely the best category of each image is right, and how likely the image is of no known one.
-
-        Args:
-            scores_bk: the model's scores.
-            features_bd: the learned features they were made of.
-            n_old: how many categories are known.
-        """
+        """Return how likely the best category of each image is right, and how likely the image is of no known one."""
         best_b = self.probabilities(scores_bk).max(-1)
         if self.surroundings is None:
             novel_b = self.probabilities(scores_bk)[:, n_old:].sum(-1)
@@ -211,11 +205,7 @@ class Confidence:
 
     @classmethod
     def load(cls, folder: Path) -> Confidence:
-        """Return what is saved with a model.
-
-        Raises:
-            DataError: a file is damaged.
-        """
+        """Return what is saved with a model."""
         values = read_json(folder / FILE, model_schemas.StoredConfidence)
         plain: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         return cls(**plain, surroundings=Surroundings.load(folder))

@@ -139,11 +139,7 @@ def _folders_below(place: Path, n_levels: int) -> Iterator[Path]:
 def reopened(
     settings: Mapping[str, Any], *, part: Part = "train", on_progress: OnProgress | None = None
 ) -> tuple[Split, Truth | None]:
-    """Return what a run was made from, opened as the run opened it.
-
-    Raises:
-        DataError: the data are gone, or cannot be used.
-    """
+    """Return what a run was made from, opened as the run opened it."""
     data, dataset, reading = str(settings["data"]), settings.get("dataset"), reading_of(settings)
     return open_dataset(data, dataset=dataset, reading=reading, part=part, on_progress=on_progress)
 

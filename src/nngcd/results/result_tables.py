@@ -249,7 +249,7 @@ def describe(split: Split, results: pd.DataFrame, features_nd: Tensor) -> dict[s
         "largest_share": round(float(sorted_["category"].value_counts(normalize=True).iloc[0]), 4)
         if len(sorted_)
         else 0.0,
-        "median_confidence": _median(sorted_["confidence"]),
+        "median_confidence": round(float(sorted_["confidence"].median()), 4) if len(sorted_) else None,
         "expected_right": {
             "known": expected_right(sorted_.loc[looks_known, "confidence"].to_numpy(), split.n_old),
             "new": expected_right(sorted_.loc[sorted_["status"] == "new", "confidence"].to_numpy(), split.n_old),
@@ -268,7 +268,3 @@ def held_back_facts(confidence: Confidence) -> dict[str, Any] | None:
     low, high = share_interval(n_right, n)
     shares = {"accuracy": n_right / n, "low": low, "high": high}
     return {"n": n, "n_right": n_right, **{name: round(100 * share, 2) for name, share in shares.items()}}
-
-
-def _median(values: pd.Series) -> float | None:
-    return round(float(values.median()), 4) if len(values) else None

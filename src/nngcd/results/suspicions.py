@@ -41,12 +41,7 @@ class HiddenGroup(NamedTuple):
 
 
 def hidden_groups(results: pd.DataFrame, class_names: Sequence[str]) -> list[HiddenGroup]:
-    """Return the groups, the largest first.
-
-    Args:
-        results: a run's results, one row per image.
-        class_names: the known categories.
-    """
+    """Return the groups, the largest first."""
     open_ = results[results["label_given"].isna() & results["category"].isin(class_names)]
     n_labelled, n_open = results["label_given"].value_counts().to_dict(), open_["category"].value_counts().to_dict()
     doubtful = open_[open_["confidence"] < DOUBTFUL].groupby("category", sort=True, observed=True)["image_id"].agg(list)
@@ -68,12 +63,7 @@ class MixedCategory(NamedTuple):
 
 
 def mixed_categories(results: pd.DataFrame, class_names: Sequence[str]) -> list[MixedCategory]:
-    """Return the new categories of which less than half of the images are expected to be of one class, worst first.
-
-    Args:
-        results: a run's results, one row per image.
-        class_names: the known categories.
-    """
+    """Return the new categories of which less than half of the images are expected to be of one class, worst first."""
     new = results[~results["category"].isin(class_names)].groupby("category", sort=True, observed=True)["confidence"]
     facts = zip(new.groups, new.size(), new.mean(), strict=True)
     found = [MixedCategory(str(name), int(n), float(expected)) for name, n, expected in facts if expected < MIXED]

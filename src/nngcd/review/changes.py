@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pandas as pd
@@ -30,10 +30,7 @@ class Changes:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, with the longest lists cut."""
-        return {
-            "n_images": self.n_images, "n_moved": self.n_moved, "moved": self.moved[:MOST_LISTED],
-            "appeared": self.appeared, "vanished": self.vanished, "renamed": self.renamed,
-        }  # fmt: skip
+        return {**asdict(self), "moved": self.moved[:MOST_LISTED]}
 
 
 def changes_between(state: State, new: RunFolder) -> Changes:
@@ -41,10 +38,6 @@ def changes_between(state: State, new: RunFolder) -> Changes:
 
     Categories are the same if they have the same name. Of the others, which have none, those are the same that share
     more than half of their images.
-
-    Args:
-        state: the review the new run learned from.
-        new: the new run, finished.
     """
     table = read_results(new)
     before = {image: state.categories[one.category].name for image, one in state.images.items() if one.category}

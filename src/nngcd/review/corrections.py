@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,12 +26,7 @@ class Correction:
 
 
 def read_corrections(path: Path) -> list[Correction]:
-    """Return the rows of a CSV file with the columns `category` or `file_name`, and `label`.
-
-    Raises:
-        NoSuchDataError: there is no such file.
-        DataError: the file cannot be read, a column is missing, or a value is empty.
-    """
+    """Return the rows of a CSV file with the columns `category` or `file_name`, and `label`."""
     if not path.exists():
         raise NoSuchDataError(f"{path} does not exist.{did_you_mean_path(path, Path.is_file)}")
     try:
@@ -64,19 +60,16 @@ def apply_corrections(review: Review, corrections: list[Correction], *, is_previ
     Raises:
         UserError: a correction is impossible; none is then applied.
     """
-    return as_one_edit(review, lambda: _done(review, corrections), is_preview=is_preview)
+    return as_one_edit(review, _done(review, corrections), is_preview=is_preview)
 
 
-def as_one_edit(review: Review, changes: Callable[[], Iterator[str]], *, is_preview: bool) -> list[str]:
-    """Make changes as one edit and return the words for each; a preview changes nothing."""
+def as_one_edit(review: Review, changes: Iterator[str], *, is_preview: bool) -> list[str]:
+    """Make the changes, which yield their words, as one edit and return the words; a preview changes nothing."""
     words: list[str] = []
-    try:
-        with review.batch():
-            words.extend(changes())
-            if is_preview:
-                raise _PreviewError
-    except _PreviewError:
-        pass
+    with suppress(_PreviewError), review.batch():
+        words.extend(changes)
+        if is_preview:
+            raise _PreviewError
     return words
 
 

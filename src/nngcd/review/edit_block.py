@@ -10,13 +10,7 @@ from nngcd.review.session import Review
 
 
 class EditBlock:
-    """Context manager for edits: it returns the review, and reports when the block has ended.
-
-    Args:
-        run: the run folder.
-        user: who edits; see `Review`.
-        on_end: called when the block ends, even after an error.
-    """
+    """Context manager for edits: it returns the review, and reports when the block has ended, even by an error."""
 
     def __init__(self, run: RunFolder, *, user: str | None, on_end: Callable[[], None] = lambda: None) -> None:
         self._run, self._user, self._on_end = run, user, on_end

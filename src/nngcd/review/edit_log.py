@@ -12,7 +12,7 @@ from typing import Any
 from nngcd.core.digests import digest_of
 from nngcd.core.errors import DataError, ResourceError, UserError, warn
 from nngcd.core.files import DIGEST
-from nngcd.core.run_folder import RunFolder
+from nngcd.core.locks import hold
 from nngcd.core.verified_files import read_content
 from nngcd.review.edits import OPS, Edit, patch_from_json, patch_to_json
 
@@ -22,13 +22,10 @@ class ChangedElsewhereError(UserError):
 
 
 class EditLog:
-    """The edits of a run.
+    """The edits of a run; the first one creates the file.
 
     Only complete lines count. An unfinished last line, left by a crash, is ignored with a warning and removed by the
     next edit, so a crash loses at most the edit that was being written.
-
-    Args:
-        path: `RUN/review/edits.jsonl`; the first edit creates it.
 
     Raises:
         DataError: a line other than the last is damaged.
@@ -78,7 +75,7 @@ class EditLog:
             raise ResourceError(
                 f"R01: cannot create {self.path.parent}: {error.strerror}. The edit was not made."
             ) from error
-        with RunFolder(self.path.parent).locked():
+        with hold(self.path.parent):
             yield
 
     def _read(self, content: bytes) -> int:

@@ -6,8 +6,9 @@ so the inverse of any edit is a patch too, and undo is exact by construction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 from pydantic import TypeAdapter
@@ -194,14 +195,6 @@ def _reject(state: State, args: Mapping[str, Any], t: str) -> Patch:
     return Patch({image: Placed(None, "reject", t) for image in images}, {})
 
 
-def _approve(state: State, args: Mapping[str, Any], t: str) -> Patch:
-    return _set_approved(state, args, t, is_approved=True)
-
-
-def _unapprove(state: State, args: Mapping[str, Any], t: str) -> Patch:
-    return _set_approved(state, args, t, is_approved=False)
-
-
 def _set_approved(state: State, args: Mapping[str, Any], t: str, *, is_approved: bool) -> Patch:
     id_ = args["category"]
     category = live_category(state, id_)
@@ -263,7 +256,8 @@ def _check_fresh(state: State, ids: Iterable[str]) -> None:
             raise UserError(f"'{id_}' is or was a category; give the new one an unused id.")
 
 
-_PATCHES = {
-    "rename": _rename, "merge": _merge, "split": _split, "move": _move, "reject": _reject, "approve": _approve,
-    "unapprove": _unapprove, "apart": _apart, "batch": _batch, "undo": _restore, "redo": _restore,
+_PATCHES: dict[str, Callable[[State, Mapping[str, Any], str], Patch]] = {
+    "rename": _rename, "merge": _merge, "split": _split, "move": _move, "reject": _reject,
+    "approve": partial(_set_approved, is_approved=True), "unapprove": partial(_set_approved, is_approved=False),
+    "apart": _apart, "batch": _batch, "undo": _restore, "redo": _restore,
 }  # fmt: skip

@@ -11,11 +11,7 @@ from nngcd.core.words import quoted
 
 
 class ImageNames:
-    """The images of a run by their file name as in the results, or by the last part of that.
-
-    Args:
-        results: the run's result table.
-    """
+    """The images of a run by their file name as in the results, or by the last part of that."""
 
     def __init__(self, results: pd.DataFrame) -> None:
         exact: dict[str, list[tuple[str, str]]] = {}
@@ -27,11 +23,7 @@ class ImageNames:
         self._found = bare | exact
 
     def id_of(self, name: str) -> str:
-        """Return the id of an image.
-
-        Raises:
-            UserError: no image has this name, or several have.
-        """
+        """Return the id of an image."""
         found = self._found.get(name, [])
         if len(found) == 1:
             return found[0][0]

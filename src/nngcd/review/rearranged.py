@@ -14,6 +14,7 @@ import pandas as pd
 
 from nngcd.core.errors import DataError, NoSuchDataError, did_you_mean_path
 from nngcd.core.words import count, quoted
+from nngcd.data.file_tree import is_hidden
 from nngcd.data.labels import UNLABELLED_FOLDERS
 from nngcd.data.split import image_table
 from nngcd.review.corrections import as_one_edit
@@ -98,7 +99,7 @@ def apply_folders(review: Review, found: Rearranged, *, is_preview: bool = False
     Raises:
         UserError: a change is impossible; none is then applied.
     """
-    return as_one_edit(review, lambda: _changes(review, found), is_preview=is_preview)
+    return as_one_edit(review, _changes(review, found), is_preview=is_preview)
 
 
 def _changes(review: Review, found: Rearranged) -> Iterator[str]:
@@ -153,14 +154,10 @@ def _is_special(folder: str) -> bool:
 def _files(root: Path) -> Iterator[tuple[str, str]]:
     """Give folder and name of each file that is in a folder of the root; hidden ones are left out."""
     for folder in os.scandir(root):
-        if folder.is_dir() and not folder.name.startswith("."):
+        if folder.is_dir() and not is_hidden(folder.name):
             for file in os.scandir(folder.path):
-                if file.is_file() and not file.name.startswith(".") and file.name.casefold() not in _LITTER:
+                if file.is_file() and not is_hidden(file.name):
                     yield folder.name, file.name
-
-
-_LITTER = ("thumbs.db", "desktop.ini")
-"""Files that Windows leaves in folders that somebody has looked at."""
 
 
 class _Names:

@@ -10,14 +10,12 @@ import pandas as pd
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.run_reading import read_problems
 from nngcd.data.decisions import REJECTED
+from nngcd.data.split import EMPTY_FOLDER
 from nngcd.review.session import Review
 from nngcd.review.state import Category, Placed, State
 
 _BEHIND = ("possible_label_error", "split", "group")
 """Columns after those of the review."""
-_OWN_ACTIONS = ("move", "reject")
-"""Actions on an image itself, not on its category."""
-_EMPTY_FOLDER = "D29"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +36,6 @@ def reviewed_results(run: RunFolder) -> Reviewed:
     `category`, `label` and `status` follow the edits; `reviewed` says whether a person approved the category or decided
     about the image itself, `review_action` and `reviewed_at` the last thing done to image or category. Rejected images
     have the status `excluded` and neither category nor label. All other columns are passed through.
-
-    Raises:
-        DataError: the run is not finished, or its files are damaged.
     """
     review = Review(run)
     table = _with_edits(review.results, review.state)
@@ -120,7 +115,7 @@ def _with_edits(results: pd.DataFrame, state: State) -> pd.DataFrame:
     placed = [state.images[image] for image in results["image_id"]]
     category = [state.categories[p.category] if p.category is not None else None for p in placed]
     pairs = list(zip(placed, category, strict=True))
-    is_reviewed = np.array([p.action in _OWN_ACTIONS or bool(c and c.is_approved) for p, c in pairs], dtype=bool)
+    is_reviewed = np.array([p.is_decided or bool(c and c.is_approved) for p, c in pairs], dtype=bool)
     # A model's doubt ends where a person has decided.
     is_unsure = (results["status"] == "unsure").to_numpy() & ~is_reviewed
     kinds = [c.kind if c else "excluded" if p.is_rejected else "unsure" for p, c in pairs]
@@ -138,8 +133,9 @@ def _with_edits(results: pd.DataFrame, state: State) -> pd.DataFrame:
 
 
 def _last_action(placed: Placed, category: Category | None) -> tuple[str | None, str | None]:
-    is_own = placed.action in _OWN_ACTIONS or category is None or category.action is None
-    return (placed.action, placed.at) if is_own or category is None else (category.action, category.at)
+    if placed.is_decided or category is None or category.action is None:
+        return placed.action, placed.at
+    return category.action, category.at
 
 
 def _reordered(results: pd.DataFrame, placed: list[Placed]) -> pd.DataFrame:
@@ -151,7 +147,7 @@ def _reordered(results: pd.DataFrame, placed: list[Placed]) -> pd.DataFrame:
     table["confidence"] = table["confidence"].astype("float64")
     category = table["category"].astype("object")
     to = pd.Series([p.category for p in placed], index=table.index, dtype="object")
-    is_moved = pd.Series([p.action in _OWN_ACTIONS for p in placed], index=table.index, dtype=bool) & (category != to)
+    is_moved = pd.Series([p.is_decided for p in placed], index=table.index, dtype=bool) & (category != to)
     before = table.loc[is_moved, "confidence"].copy()
     table.loc[is_moved, "confidence"] = np.nan
     for name in [name for name in table.columns if name.startswith("alt_") and not name.endswith("_p")]:
@@ -169,7 +165,7 @@ def _unused_files(run: RunFolder, used: set[str]) -> pd.DataFrame:
     problems = read_problems(run)
     if "code" not in problems.columns:
         return pd.DataFrame()
-    problems = problems[~problems["file_name"].isin(used) & (problems["code"] != _EMPTY_FOLDER)]
+    problems = problems[~problems["file_name"].isin(used) & (problems["code"] != EMPTY_FOLDER)]
     problems = problems.drop_duplicates("file_name")
     status = np.where(problems["code"] == REJECTED, "excluded", "unreadable")
     return pd.DataFrame({"file_name": problems["file_name"], "status": status, "reviewed": False})

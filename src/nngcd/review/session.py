@@ -247,11 +247,7 @@ class Review:
         return {*self.results.loc[self.results["label_given"].notna(), "image_id"]}
 
     def _live(self, id_or_name: str) -> str:
-        """Return the id of a category that is there.
-
-        Raises:
-            UserError: there is none, or it is retired.
-        """
+        """Return the id of a category that is there."""
         id_ = self._category(id_or_name)
         live_category(self.state, id_)
         return id_

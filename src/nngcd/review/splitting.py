@@ -16,15 +16,7 @@ MOST_CLUSTERED = 2000
 
 
 def propose_parts(features_nd: Tensor, n_parts: int = 2) -> list[list[int]]:
-    """Return the rows of each part, the largest part first.
-
-    Args:
-        features_nd: the learned features of the category's images.
-        n_parts: how many parts.
-
-    Raises:
-        UserError: there are too few different images.
-    """
+    """Return the rows of each part, the largest part first."""
     if n_parts < 2:
         raise UserError(f"split: parts = {n_parts}; must be at least 2.")
     unit_nd = F.normalize(features_nd.float(), dim=-1)

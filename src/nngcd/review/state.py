@@ -28,6 +28,11 @@ class Placed:
         """Whether a person said that it belongs to no category."""
         return self.action == "reject"
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether a person decided about this image itself, not only about its category."""
+        return self.action in ("move", "reject")
+
 
 @dataclass(frozen=True, slots=True)
 class Category:
@@ -93,13 +98,7 @@ class State:
 
 
 def first_state(results: pd.DataFrame, categories: Sequence[str], n_known: int) -> State:
-    """Return the sorting as a run left it.
-
-    Args:
-        results: the run's result table.
-        categories: the ids of all its categories, those without images too.
-        n_known: how many of them are known.
-    """
+    """Return the sorting as a run left it; the first `n_known` of its categories are known."""
     names = results["category"].astype(object).where(results["category"].notna(), None).tolist()
     # One value for all images of a category: a run can have millions.
     place_of = {name: Placed(None if name is None else str(name)) for name in {*names}}

@@ -12,6 +12,7 @@ from pathlib import Path
 from nngcd.core import processes
 from nngcd.core.errors import Interrupted, TrainingError
 from nngcd.core.files import check_outside
+from nngcd.core.locks import hold
 from nngcd.core.run_folder import RunFolder
 from nngcd.core.words import count
 from nngcd.data.split import Split
@@ -57,7 +58,7 @@ def at_work(run: RunFolder, go_on: str) -> Iterator[None]:
     try:
         with ExitStack() as held:
             if processes.is_first():
-                held.enter_context(run.locked())
+                held.enter_context(hold(run.path))
                 run.remove_litter()
                 held.enter_context(run.logged())
             yield

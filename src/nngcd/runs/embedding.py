@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -55,11 +55,7 @@ class Features:
     engine: str = USUAL
 
     def prepare(self, source: Source, engine: str | None = None) -> str:
-        """Choose the engine for a source, or take a given one, and return its name.
-
-        Raises:
-            DataError: the data are features already.
-        """
+        """Choose the engine for a source, or take a given one, and return its name."""
         if source.n_features is not None:
             raise DataError(f"'{source.name}' already holds features; give images instead.")
         n_images = MANY_IMAGES if source.n_rows is None else source.n_rows
@@ -110,12 +106,7 @@ class Embedded:
 
 
 def write_embeddings(features: Features, source: Source, path: Path, *, progress: Progress | None = None) -> Embedded:
-    """Write the features of a source's images in single precision: `.npy` with a `.csv` of its rows, or `.parquet`.
-
-    Raises:
-        ConfigError: the name has another ending.
-        DataError: the data are features already.
-    """
+    """Write the features of a source's images in single precision: `.npy` with a `.csv` of its rows, or `.parquet`."""
     if path.suffix not in ENDINGS:
         raise ConfigError("--out", str(path), f"must end in {' or '.join(ENDINGS)}")
     progress = progress or Progress()
@@ -123,7 +114,10 @@ def write_embeddings(features: Features, source: Source, path: Path, *, progress
     done = Embedded([path] if path.suffix == ".parquet" else [path, path.with_suffix(".csv")])
     schema = features.schema(pa.float32())
     with ExitStack() as stack:
-        add = _parquet_adder(path, schema, stack) if path.suffix == ".parquet" else _npy_adder(path, schema, stack)
+        if path.suffix == ".parquet":
+            add, _ = stack.enter_context(parquet_writer(Place.of(path), schema))
+        else:
+            add = _npy_adder(path, schema, stack)
         progress.start("features", source.n_rows or 0)
         for table in _grouped(_tables(features, source, schema, done, progress)):
             add(table)
@@ -132,11 +126,7 @@ def write_embeddings(features: Features, source: Source, path: Path, *, progress
 
 
 def check_place(path: Path) -> None:
-    """Refuse to replace a file.
-
-    Raises:
-        ConfigError: a file is there.
-    """
+    """Refuse to replace a file."""
     files = [path, path.with_suffix(".csv")] if path.suffix == ".npy" else [path]
     for taken in files:
         if taken.exists():
@@ -154,7 +144,7 @@ def _tables(
             yield table
 
 
-def _npy_adder(path: Path, schema: pa.Schema, stack: ExitStack) -> Any:  # noqa: ANN401 (a function of a table)
+def _npy_adder(path: Path, schema: pa.Schema, stack: ExitStack) -> Callable[[pa.Table], None]:
     # The rows get their name first: features without rows say nothing.
     temporary = stack.enter_context(atomic(path))
     add_rows = stack.enter_context(table_writer(path.with_suffix(".csv")))
@@ -168,10 +158,6 @@ def _npy_adder(path: Path, schema: pa.Schema, stack: ExitStack) -> Any:  # noqa:
             file.add(features_of_column(table[FEATURE]))
 
     return add
-
-
-def _parquet_adder(path: Path, schema: pa.Schema, stack: ExitStack) -> Any:  # noqa: ANN401 (a function of a table)
-    return stack.enter_context(parquet_writer(Place.of(path), schema))[0]
 
 
 def _grouped(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:

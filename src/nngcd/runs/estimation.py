@@ -78,9 +78,6 @@ def estimate_of_run(run: RunFolder, settings: Settings, *, method: CountingMetho
     """Return the number of categories of a run's images, judged by its trained features.
 
     These were trained to fall into the run's K clusters, so the number leans towards that K.
-
-    Raises:
-        DataError: the run is not finished.
     """
     run.check_complete()
     given = read_manifest(run)["label_given"].astype("category")

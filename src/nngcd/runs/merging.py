@@ -74,11 +74,7 @@ def merge(out: Place, *, progress: Progress | None = None) -> Merged:
 
 
 def read_counts(out: Place) -> Counter[str] | None:
-    """Return what is counted of all rows of a merged folder; None where it is not merged.
-
-    Raises:
-        DataError: the manifest is damaged.
-    """
+    """Return what is counted of all rows of a merged folder; None where it is not merged."""
     place = out.below(MANIFEST)
     if not place.is_file():
         return None
@@ -120,11 +116,7 @@ def write_one_file(out: Place, merged: Merged, path: Path) -> None:
 
 
 def tables_of(out: Place, merged: Merged) -> Iterator[pa.Table]:
-    """Yield the rows of Parquet parts, in order.
-
-    Raises:
-        DataError: a part is damaged.
-    """
+    """Yield the rows of Parquet parts, in order."""
     for name in merged.files:
         place = out.below(name)
         try:

@@ -80,11 +80,7 @@ class Plan:
 
     @classmethod
     def read(cls, out: Place) -> Plan | None:
-        """Return the plan in a folder, None where there is none.
-
-        Raises:
-            DataError: it is damaged.
-        """
+        """Return the plan in a folder, None where there is none."""
         place = out.below(PLAN)
         if not place.is_file():
             return None

@@ -124,11 +124,7 @@ class Sorter:
         return Work(command="predict", facts=facts, schema=schema, do=do, set_engine=self.prepare, stage="sorting")
 
     def blocks(self, source: Source, *, progress: Progress | None = None) -> Iterator[Block]:
-        """Yield the rows of a source, in order; memory holds one block at a time.
-
-        Raises:
-            DataError: as in `prepare`.
-        """
+        """Yield the rows of a source, in order; memory holds one block at a time."""
         self.prepare(source)
         progress = progress or Progress()
         progress.start("sorting", source.n_rows or 0)
@@ -187,11 +183,7 @@ def reviewed_names(run: RunFolder, categories: Sequence[str]) -> dict[str, str]:
 def predict(
     run: RunFolder, split: Split, *, device: str = "auto", workers: int | None = None, progress: Progress | None = None
 ) -> pd.DataFrame:
-    """Return one row per image of the split, its given labels ignored; unreadable files follow with that status.
-
-    Raises:
-        DataError: the run was made from features and is given images, or the other way round.
-    """
+    """Return one row per image of the split, its given labels ignored; unreadable files follow with that status."""
     return predict_with(Sorter.load(run, device=device, workers=workers), split, progress=progress)
 
 

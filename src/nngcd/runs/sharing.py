@@ -41,11 +41,7 @@ def is_folder(out: str, shard: str | None) -> bool:
 
 
 def share_out(source: Source, work: Work, out: str, shard: str | None, *, progress: Progress) -> Shared:
-    """Write the parts of this process's shard; merge them where nobody else is to be waited for, as under torchrun.
-
-    Raises:
-        UserError: as in `write_parts` and `merge`.
-    """
+    """Write the parts of this process's shard; merge them where nobody else is to be waited for, as under torchrun."""
     place, own = Place.of(out), Share.of(shard)
     written = write_parts(source, place, work, own, progress=progress)
     plan = Plan.read(place)

@@ -164,15 +164,7 @@ def _kept(job: Job, *, cache: Path | None, progress: Progress) -> Bank | None:
 def whitened_views(
     backbone: Backbone, bank: Bank | None, features_nd: Tensor, labels: NDArray[np.int64], n_directions: int
 ) -> tuple[Backbone, Bank | None]:
-    """Return the backbone that gives whitened features, and the views as it sees them, if there are kept ones.
-
-    Args:
-        backbone: whose features these are.
-        bank: the views as the backbone's trunk sees them; None when they are drawn online.
-        features_nd: features of the centre views of all images.
-        labels: of all images, -1 for unlabelled.
-        n_directions: how many features there will be, if the images have as many directions.
-    """
+    """Return the backbone that gives whitened features, and the views as it sees them, if there are kept ones."""
     n, n_features = features_nd.shape
     n_directions = min(n_directions, n, n_features)
     mean_d, map_de = whitening(features_nd.cpu(), labels, n_directions)

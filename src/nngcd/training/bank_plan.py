@@ -103,11 +103,7 @@ class BankPlan:
 def plan_bank(
     backbone: Backbone, split: Split, *, n_random: int, augmentation: Augmentation, limit_gb: float
 ) -> BankPlan:
-    """Return the plan of a bank of this backbone's hidden states.
-
-    Raises:
-        ResourceError: the bank would take more room than allowed.
-    """
+    """Return the plan of a bank of this backbone's hidden states."""
     side = backbone.preprocessing.image_size
     shape = tuple(run_trunk(backbone, torch.zeros(1, 3, side, side, dtype=torch.uint8)).shape[1:])
     plan = BankPlan(backbone=backbone, split=split, n_random=n_random, augmentation=augmentation, hidden_shape=shape)

@@ -24,7 +24,9 @@ def save_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimiz
     in fp16 is not kept: a resumed run begins with a new one (docs/guides/speed.md).
     """
     tensors = {MODEL + name: tensor for name, tensor in learner.state_dict().items()}
-    tensors |= {MOMENTUM + name: buffer for name, buffer in _momentum(learner, optimiser).items()}
+    for name, parameter in learner.named_parameters():
+        if (buffer := optimiser.state[parameter].get("momentum_buffer")) is not None:
+            tensors[MOMENTUM + name] = buffer
     tensors |= {REMEMBERED + name: getattr(learner.method, name) for name in learner.method.remembers}
     write_tensors(path, tensors, {EPOCHS_DONE: str(n_epochs_done)})
 
@@ -35,11 +37,7 @@ def epochs_done(path: Path, n_epochs: int) -> int:
 
 
 def load_checkpoint(path: Path, learner: Learner, optimiser: torch.optim.Optimizer, n_epochs: int) -> int:
-    """Restore what `save_checkpoint` wrote and return the number of finished epochs; 0 when there is no checkpoint.
-
-    Raises:
-        DataError: it is damaged, or not of this run.
-    """
+    """Restore what `save_checkpoint` wrote and return the number of finished epochs; 0 when there is no checkpoint."""
     if not path.is_file():
         return 0
     tensors, strings = read_tensors(path)
@@ -79,8 +77,3 @@ def _epochs_of(path: Path, strings: Mapping[str, str], n_epochs: int) -> int:
     if not (done.isascii() and done.isdecimal() and len(done) < 10 and int(done) <= n_epochs):
         raise damaged_file(path, f"{EPOCHS_DONE} = {done[:20]!r} of {n_epochs} epochs", START_AGAIN)
     return int(done)
-
-
-def _momentum(learner: Learner, optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    buffers = {name: optimiser.state[p].get("momentum_buffer") for name, p in learner.named_parameters()}
-    return {name: buffer for name, buffer in buffers.items() if buffer is not None}

@@ -40,14 +40,12 @@ class Start:
 
     @classmethod
     def of(cls, run: RunFolder) -> Start:
-        """Return what a run learned.
-
-        Raises:
-            DataError: the run is not finished, or its model is damaged.
-        """
+        """Return what a run learned."""
         run.check_complete()
         model, categories = Model.load(run.model)
-        return cls(run.path, model, tuple(categories[: model.blueprint.n_old]), _taught_by(run))
+        split = read_split(run)
+        taught_by = frozenset(split["image_id"][(split["label_given"] != "") & (split["held_back"] != "True")])
+        return cls(run.path, model, tuple(categories[: model.blueprint.n_old]), taught_by)
 
     def k_within(self, k_range: tuple[int, int] | None) -> int:
         """Return the run's number of categories; raise `ConfigError` when it is not in the range asked for."""
@@ -100,8 +98,3 @@ class Start:
 
     def _refuse(self, reason: str) -> None:
         raise ConfigError("--init-from", str(self.path), reason)
-
-
-def _taught_by(run: RunFolder) -> frozenset[str]:
-    table = read_split(run)
-    return frozenset(table["image_id"][(table["label_given"] != "") & (table["held_back"] != "True")])

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from nngcd.backbones import load_backbone
-from nngcd.backbones.backbone import Backbone, frozen
-from nngcd.backbones.features import feature_backbone
+from nngcd.backbones.backbone import Backbone, feature_backbone, frozen
 from nngcd.backbones.sizes import with_sizes
 from nngcd.backbones.weights import mismatches
 from nngcd.backbones.whitened import whitened

@@ -23,11 +23,7 @@ def check_outputs(n_clusters: int, state: Mapping[str, Tensor]) -> None:
 
 @contextmanager
 def no_larger_than(state: Mapping[str, Tensor]) -> Iterator[None]:
-    """Stop the building of a network as soon as it has many more numbers than these weights.
-
-    Raises:
-        DataError: it has.
-    """
+    """Stop the building of a network as soon as it has many more numbers than these weights."""
     n_allowed = 2 * sum(tensor.numel() for tensor in state.values()) + SLACK
     n_built = 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -169,6 +170,7 @@ class OnlineViews(_Drawn):
             yield HiddenBatch(hidden_vb, self.labels_n[image_b[part]], image_b[part], len(image_b))
 
 
+@dataclass(frozen=True, slots=True)
 class RestingFirst:
     """Gives the batches of one source in the first epochs, in which the block rests, and those of another afterwards.
 
@@ -176,8 +178,9 @@ class RestingFirst:
     than they were (Kumar et al., "Fine-tuning can distort pretrained features", ICLR 2022).
     """
 
-    def __init__(self, rested: BatchSource, source: BatchSource, resting_epochs: int) -> None:
-        self.rested, self.source, self.resting_epochs = rested, source, resting_epochs
+    rested: BatchSource
+    source: BatchSource
+    resting_epochs: int
 
     @property
     def n_batches(self) -> int:

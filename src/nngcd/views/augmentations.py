@@ -50,13 +50,15 @@ OPERATIONS: dict[str, Operation] = {
     "sharpness": lambda image, generator: ImageEnhance.Sharpness(image).enhance(1.9),
     "shear_x": lambda image, generator: _mapped(image, (1, _either(0.3, generator), 0, 0, 1, 0)),
     "shear_y": lambda image, generator: _mapped(image, (1, 0, 0, _either(0.3, generator), 1, 0)),
-    "cut_out": lambda image, generator: _cut_out(image, generator, side=40),
+    "cut_out": lambda image, generator: _cut_out(image, generator),
     "shift_x": lambda image, generator: _mapped(image, (1, 0, _either(100, generator), 0, 1, 0)),
     "shift_y": lambda image, generator: _mapped(image, (1, 0, 0, 0, 1, _either(100, generator))),
 }
 N_OPERATIONS = 2
 GREY = (125, 123, 114)
 """Colour that fills a cut-out."""
+CUT = 40
+"""Its side in pixels."""
 
 # DINO's colour jitter: what may change, and how far in either direction.
 _JITTER: tuple[tuple[Distortion, float], ...] = (
@@ -216,9 +218,9 @@ def _either(amount: float, generator: np.random.Generator) -> float:
     return -amount if generator.random() < 0.5 else amount
 
 
-def _cut_out(image: Image.Image, generator: np.random.Generator, *, side: int) -> Image.Image:
+def _cut_out(image: Image.Image, generator: np.random.Generator) -> Image.Image:
     """Return the image with a grey square whose middle is somewhere in the image."""
-    left, top = (int(max(0, generator.uniform(0, length) - side / 2)) for length in image.size)
+    left, top = (int(max(0, generator.uniform(0, length) - CUT / 2)) for length in image.size)
     image = image.copy()
-    ImageDraw.Draw(image).rectangle((left, top, min(image.width, left + side), min(image.height, top + side)), GREY)
+    ImageDraw.Draw(image).rectangle((left, top, min(image.width, left + CUT), min(image.height, top + CUT)), GREY)
     return image

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import torch
@@ -27,12 +28,6 @@ def balanced_batches(
     As in the public GCD code (`WeightedRandomSampler`): N draws with replacement, weight 1 for a labelled image and
     n_labelled / n_unlabelled for an unlabelled one. If all images or none are labelled, every image has the same
     weight.
-
-    Args:
-        labels: (N,) class of each image, or `UNLABELLED`.
-        batch_size: images per batch.
-        generator: the only source of randomness.
-        drop_last: whether a last batch of fewer images is left out.
     """
     n_labelled = int((labels != UNLABELLED).sum())
     n_unlabelled = len(labels) - n_labelled
@@ -61,41 +56,26 @@ def batches_of(drawn: Tensor, batch_size: int, *, drop_last: bool = True) -> tup
     return batches if is_whole else batches[:-1]
 
 
+@dataclass(eq=False)
 class ViewDataset(Dataset[Tensor]):
     """Item i is the views of image i as uint8 (1 + n_random, 3, H, W): the centre view, then the random ones.
 
     Each item has its own generator, named by seed, purpose and index. So the views depend neither on the order in
     which images are read nor on the number of worker processes. Beyond the N images come the same ones again with
     other random views: items i, N + i, 2 N + i, ... are all of image i.
-
-    Args:
-        images: what to read from.
-        preprocessing: how the backbone wants its images.
-        seed: the run's seed.
-        n_random: random views per image.
-        may_flip: whether an image and its mirror image show the same thing.
-        augmentation: the kind of the random views.
-        purpose: what the views are for; include the epoch if every epoch needs new ones.
     """
 
-    def __init__(  # noqa: PLR0913 (what a view depends on)
-        self,
-        images: Images,
-        preprocessing: Preprocessing,
-        *,
-        seed: int,
-        n_random: int,
-        may_flip: bool,
-        purpose: str,
-        augmentation: Augmentation = "crop",
-    ) -> None:
-        self.images = images
-        self.preprocessing = preprocessing
-        self.seed = seed
-        self.n_random = n_random
-        self.may_flip = may_flip
-        self.augmentation = augmentation
-        self.purpose = purpose
+    images: Images
+    preprocessing: Preprocessing
+    _: KW_ONLY
+    seed: int
+    n_random: int
+    """Random views per image."""
+    may_flip: bool
+    """Whether an image and its mirror image show the same thing."""
+    purpose: str
+    """Purpose of the views; includes the epoch if every epoch needs new ones."""
+    augmentation: Augmentation = "crop"
 
     def __len__(self) -> int:
         return len(self.images)

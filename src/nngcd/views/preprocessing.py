@@ -171,21 +171,21 @@ def as_tensor(image: Image.Image) -> Tensor:
     return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
 
 
-def feature_views(features_nd: Tensor, n_views: int, generator: torch.Generator, drop: float = 0.1) -> Tensor:
+DROPPED = 0.1
+"""Share of the entries of a feature that a view of it lacks."""
+
+
+def feature_views(features_nd: Tensor, n_views: int, generator: torch.Generator) -> Tensor:
     """Return (N, V, D) views of features that the user brings instead of images.
 
-    The first view is the feature itself; in the others each entry is set to 0 with probability `drop` and the rest are
-    divided by `1 - drop`, which keeps the expected feature.
+    The first view is the feature itself; in the others each entry is set to 0 with probability `DROPPED` and the rest
+    are divided by `1 - DROPPED`, which keeps the expected feature.
     """
-    if n_views < 1:
-        raise ConfigError("n_views", n_views, "must be at least 1")
-    if not 0 <= drop < 1:
-        raise ConfigError("drop", drop, "must be in [0, 1)")
     features_nd = features_nd.float()
     features_nvd = features_nd.unsqueeze(1).repeat(1, n_views, 1)
     for view in range(1, n_views):
-        is_kept_nd = torch.rand(features_nd.shape, generator=generator) >= drop
-        features_nvd[:, view].mul_(is_kept_nd).div_(1 - drop)
+        is_kept_nd = torch.rand(features_nd.shape, generator=generator) >= DROPPED
+        features_nvd[:, view].mul_(is_kept_nd).div_(1 - DROPPED)
     return features_nvd
 
 

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from nngcd.methods.heads import negative_mass
 from nngcd.research.figures.marks import COLOURS, LINES
 from nngcd.research.figures.page import FigurePage
-from nngcd.research.figures.subject import Subject
 from nngcd.results.map import unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from nngcd.research.drawing import Subject
 
 SMALL = 0.01
 """An entry counts as zero below this share of its image's largest, in absolute value."""

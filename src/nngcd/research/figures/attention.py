@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from nngcd.core.seeds import numpy_generator
 from nngcd.research.figures.marks import HEAT
 from nngcd.research.figures.page import FigurePage
-from nngcd.research.figures.subject import Grouping, Subject, chosen_classes
+from nngcd.research.figures.subject import Grouping, chosen_classes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from nngcd.research.drawing import Subject
 
 N_IMAGES_EACH, N_HEADS, SEED = 3, 3, 0
 CELL = 1.0

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from nngcd.metrics.cooccurrence import cooccurrence_image, cooccurrence_statistics
 from nngcd.research.figures.marks import HEAT
 from nngcd.research.figures.page import FigurePage
-from nngcd.research.figures.subject import Grouping, Subject
+from nngcd.research.figures.subject import Grouping
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from nngcd.research.drawing import Subject
 
 N_PIXELS = 256
 PANEL = 3.4

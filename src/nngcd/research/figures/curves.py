@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from nngcd.report.charts import NOT_TERMS
 from nngcd.research.figures.marks import COLOURS, LINES, MARKERS, nth
 from nngcd.research.figures.page import FigurePage
-from nngcd.research.figures.subject import Subject, UndrawableError
+from nngcd.research.figures.subject import UndrawableError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from nngcd.research.drawing import Subject
 
 N_MARKERS = 8
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from nngcd.methods.heads import ACTIVATIONS, Activation
 from nngcd.research.figures.marks import COLOURS, LINES, nth
 from nngcd.research.figures.page import FigurePage
-from nngcd.research.figures.subject import Subject
+
+if TYPE_CHECKING:
+    from nngcd.research.drawing import Subject
 
 LIMIT, N_POINTS = 3.0, 601
 

@@ -51,14 +51,7 @@ def plain_style() -> Iterator[None]:
 
 
 class FigurePage:
-    """A figure of some panels, side by side or in rows, with its caption under it.
-
-    Args:
-        width: inches.
-        height: inches of the panels; the caption is added to it.
-        caption: its paragraphs.
-        shape: rows and columns of panels.
-    """
+    """A figure of some panels, side by side or in rows, with its caption under it; sizes are in inches."""
 
     def __init__(self, width: float, height: float, caption: list[str], *, shape: tuple[int, int] = (1, 1)) -> None:
         from matplotlib.figure import Figure

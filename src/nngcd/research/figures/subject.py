@@ -1,10 +1,9 @@
-"""Data that figures draw: arrays and a few words, so that figures know nothing of run folders."""
+"""Data that figures draw: arrays and a few words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,50 +59,8 @@ class AttentionMaps:
     """(images, heads, rows of patches, columns of patches)"""
 
 
-class Subject(Protocol):
-    """A run to be drawn; what costs time is computed when a figure first asks for it."""
-
-    name: str
-    facts: str
-    """Method, preset, effort, backbone, data, seed, K, images and scores in one line."""
-    wanted_classes: tuple[str, ...]
-    """The classes that were asked for; empty: the largest."""
-
-    @property
-    def grouping(self) -> Grouping:
-        """The true classes where they are known, otherwise the found ones."""
-        ...
-
-    @property
-    def features_nd(self) -> NDArray[np.float32]:
-        """The learned feature of each image."""
-        ...
-
-    @property
-    def activations(self) -> Activations:
-        """The projections of the images, or their features where the method has no projection."""
-        ...
-
-    @property
-    def epochs(self) -> list[dict[str, Any]]:
-        """Records of training, one per epoch."""
-        ...
-
-    def check_attention(self) -> None:
-        """Raise `UndrawableError` if the backbone has no attention; asked first, because opening images takes time."""
-        ...
-
-    def attention(self, rows: Sequence[int]) -> AttentionMaps:
-        """Return the attention of the class token in the last block for some images."""
-        ...
-
-
 def chosen_classes(grouping: Grouping, wanted: Sequence[str], n_each: int) -> list[int]:
-    """Return classes to be shown, old before new: those wanted, or the largest `n_each` of the old and of the new.
-
-    Raises:
-        DataError: there is no class of a wanted name.
-    """
+    """Return classes to be shown, old before new: those wanted, or the largest `n_each` of the old and of the new."""
     for name in wanted:
         if name not in grouping.names:
             hint = did_you_mean(name, grouping.names)

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from nngcd.core.seeds import numpy_generator
 from nngcd.research.figures.marks import COLOURS, MARKERS, nth
 from nngcd.research.figures.page import FigurePage
-from nngcd.research.figures.subject import Grouping, Subject, UndrawableError, chosen_classes
+from nngcd.research.figures.subject import Grouping, UndrawableError, chosen_classes
 from nngcd.results.map import FEWEST_IMAGES, PERPLEXITY, embed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from nngcd.research.drawing import Subject
 
 SEED = 0
 N_CLASSES_EACH, IMAGES_PER_CLASS = 5, 200

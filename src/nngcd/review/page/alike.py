@@ -21,13 +21,7 @@ MOST_IMAGES = 20_000
 
 
 def usual_gain(features: UnitFeatures, first: State, is_labelled_n: NDArray[np.bool_]) -> float:
-    """Return what cutting a typical known category in two gains; 0 where too few can be cut.
-
-    Args:
-        features: of each image.
-        first: the sorting as the run left it.
-        is_labelled_n: which images were given with a label.
-    """
+    """Return what cutting a typical known category in two gains; 0 where too few can be cut."""
     known = [id_ for id_, category in first.categories.items() if category.kind == "known"]
     order = [known[at] for at in numpy_generator(0, "usual gain").permutation(len(known)).tolist()]
     number_of = {id_: number for number, id_ in enumerate(order)}
@@ -41,13 +35,7 @@ def usual_gain(features: UnitFeatures, first: State, is_labelled_n: NDArray[np.b
 
 
 def alike_categories(index: Index, live: Mapping[str, Category], usual: float) -> list[AlikePair]:
-    """Return the pairs of new categories that lie close together now, closest first (see `suspicions.alike_pairs`).
-
-    Args:
-        index: where the images are.
-        live: the categories.
-        usual: what `usual_gain` returned.
-    """
+    """Return the pairs of new categories that lie close together now, closest first (see `suspicions.alike_pairs`)."""
     new = sorted(id_ for id_, one in live.items() if one.kind == "new" and index.size(id_) >= LEAST_IMAGES)
     if not usual or not new:
         return []

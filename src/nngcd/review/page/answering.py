@@ -82,11 +82,7 @@ def say_status(request: Request, error: Exception) -> Response:
 
 
 def number(request: Request, name: str, default: int, *, most: int) -> int:
-    """Return a number of the query, at most `most`.
-
-    Raises:
-        UserError: it is no whole number.
-    """
+    """Return a number of the query, at most `most`."""
     text = request.query_params.get(name, str(default))
     if not text.isdecimal() or len(text) > 9:
         raise UserError(f"{name} '{text[:20]}': must be a whole number.")

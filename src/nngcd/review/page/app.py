@@ -27,9 +27,8 @@ from nngcd.review.page.editing import Edits, Undo, do, parse
 from nngcd.review.page.learn_answers import LearnAnswers
 from nngcd.review.page.listing import JsonValues
 from nngcd.review.page.log_words import log_lines
-from nngcd.review.page.map_answers import MapAnswers
-from nngcd.review.page.next_images import next_rows
 from nngcd.review.page.pictures import SIZES, PictureStore
+from nngcd.review.page.points import MapAnswers
 from nngcd.review.page.safety import Door, Guard
 from nngcd.review.page.unit_features import Ids
 
@@ -41,13 +40,7 @@ SECONDS_BETWEEN_LOOKS = 0.5
 
 
 class ReviewPage:
-    """The answers, for one run.
-
-    Args:
-        desk: the run.
-        pictures: its images.
-        door: who may ask.
-    """
+    """The answers, for one run."""
 
     def __init__(self, desk: Desk, pictures: PictureStore, door: Door) -> None:
         self.desk, self.pictures, self.door = desk, pictures, door
@@ -190,7 +183,7 @@ class ReviewPage:
 
     def unsure(self, request: Request) -> JsonValues:
         """Return a part of the images worth a question, each with its best categories; the unsure ones come first."""
-        rows, (offset, n) = next_rows(self.desk), part(request, 10)
+        rows, (offset, n) = listing.next_rows(self.desk), part(request, 10)
         items = [
             {**listing.image_facts(self.desk, row), "choices": listing.choices(self.desk, row)}
             for row in rows[offset : offset + n].tolist()

@@ -39,13 +39,7 @@ class StaleError(UserError):
 
 
 class Desk:
-    """A review that is open on a page; every call from a request holds `lock`.
-
-    Args:
-        run: a finished run.
-        why_read_only: why nothing can be edited; empty where it can.
-        user: who edits, for the log.
-    """
+    """A review that is open on a page, for edits unless `why_read_only` says why not; all requests hold `lock`."""
 
     def __init__(self, run: RunFolder, *, why_read_only: str = "", user: str | None = None) -> None:
         self.run, self.why_read_only, self.lock = run, why_read_only, RLock()

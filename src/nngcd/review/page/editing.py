@@ -55,11 +55,7 @@ class Learn(_Wanted):
 
 
 def parse(schema: type[BaseModel], values: Any) -> Any:  # noqa: ANN401 (JSON in, a value of `schema` out)
-    """Return what was sent as a value of a schema.
-
-    Raises:
-        UserError: it does not fit; the first reason.
-    """
+    """Return what was sent as a value of a schema."""
     try:
         return schema.model_validate(values)
     except ValidationError as error:

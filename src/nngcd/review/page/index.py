@@ -10,17 +10,12 @@ from nngcd.review.page.unit_features import Floats, Ids, UnitFeatures
 from nngcd.review.state import State
 
 NOWHERE = -1
-OWN_ACTIONS = ("move", "reject")
-"""Edits of an image itself."""
 
 
 class Index:
     """The rows of each category, and the centre of their features.
 
-    Args:
-        features: the learned feature of each image.
-        state: where the images are now, in the order of the run.
-        numbers: of categories as an earlier index gave them, which windows that are open know.
+    Categories keep the numbers of an earlier index, which windows that are open know.
     """
 
     def __init__(self, features: UnitFeatures, state: State, numbers: Mapping[str, int] | None = None) -> None:
@@ -32,7 +27,7 @@ class Index:
             self._number(id_)
         placed = state.images.values()
         self.category_n = np.array([self._number(one.category) for one in placed], dtype=np.int64)
-        self.is_decided_n = np.array([one.action in OWN_ACTIONS for one in placed], dtype=bool)
+        self.is_decided_n = np.array([one.is_decided for one in placed], dtype=bool)
         """(n,) whether a person has moved or rejected this image."""
         self.sum_kd: Floats = np.zeros((len(self.numbers), features.n_features), dtype=np.float32)
         self._rows: dict[int, Ids] = {}
@@ -49,7 +44,7 @@ class Index:
             row, placed = self.row_of[image], state.images[image]
             changed.add(int(self.category_n[row]))
             self.category_n[row] = self._number(placed.category)
-            self.is_decided_n[row] = placed.action in OWN_ACTIONS
+            self.is_decided_n[row] = placed.is_decided
             changed.add(int(self.category_n[row]))
         self._make_room()
         for number in changed - {NOWHERE}:

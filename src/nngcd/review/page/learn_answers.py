@@ -17,11 +17,7 @@ from nngcd.review.state import State
 
 
 class LearnAnswers:
-    """Start, watch and stop the training of a new run.
-
-    Args:
-        desk: the reviewed run.
-    """
+    """Start, watch and stop the training of a new run."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk, self.learning = desk, Learning(desk.run)

@@ -35,12 +35,7 @@ class AlreadyLearningError(UserError):
 
 
 class Learning:
-    """The one new run that is trained from a review at a time.
-
-    Args:
-        run: the reviewed run.
-        program: what starts nngcd.
-    """
+    """The one new run that is trained from a review at a time."""
 
     def __init__(self, run: RunFolder, program: Sequence[str] = PROGRAM) -> None:
         self._run, self._program, self._lock = run, program, RLock()

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nngcd.core.errors import UserError
 from nngcd.review.page.desk import Desk
-from nngcd.review.page.next_images import unsure_rows
 from nngcd.review.page.unit_features import Floats, Ids
 from nngcd.review.state import Category, live_category
 
@@ -143,6 +143,23 @@ def nearest(desk: Desk, id_: str) -> dict[str, list[JsonValues]]:
     return found
 
 
+def unsure_rows(desk: Desk) -> Ids:
+    """Return the rows a model was unsure of and no person has decided about."""
+    return np.flatnonzero(desk.is_unsure_n & ~desk.is_reviewed() & (desk.index.category_n >= 0))
+
+
+def next_rows(desk: Desk) -> Ids:
+    """Return the rows worth a question: those the model was unsure of, then the others; the most doubtful first.
+
+    An image is in doubt if the model has little confidence in its category, and if it is far from the centre of that
+    category as it has been corrected so far. Both count alike, by their ranks (docs/results/review.md).
+    """
+    is_open_n = ~desk.is_labelled_n & ~desk.is_reviewed() & (desk.index.category_n >= 0)
+    rows = np.flatnonzero(is_open_n)
+    sureness_m = _rank(np.nan_to_num(desk.confidence_n[rows], nan=1.0)) + _rank(desk.index.to_own_centre()[rows])
+    return rows[np.lexsort((sureness_m, ~desk.is_unsure_n[rows]))]
+
+
 def choices(desk: Desk, row: int) -> list[JsonValues]:
     """Return the best categories of an image: where it is, the model's alternatives, then the most similar ones."""
     state, results = desk.review.state, desk.review.results
@@ -185,3 +202,11 @@ def _most_similar(desk: Desk, to: Floats, others: Sequence[str], n: int) -> list
     return [
         {**one_category(desk, others[at], 4), "similarity": round(float(similarity_k[at]), 3)} for at in best.tolist()
     ]
+
+
+def _rank(values_m: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return the place of each value among all; equal values share the mean of their places."""
+    _, inverse_m, n_k = np.unique(values_m, return_inverse=True, return_counts=True)
+    last_k = np.cumsum(n_k)
+    rank_m: NDArray[np.float64] = (last_k - (n_k - 1) / 2)[inverse_m]
+    return rank_m

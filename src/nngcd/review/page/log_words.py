@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nngcd.core.words import count
 from nngcd.review.edits import Edit
 from nngcd.review.state import State
 
@@ -28,7 +29,7 @@ def log_lines(edits: Sequence[Edit], state: State) -> list[dict[str, Any]]:
 
 def edit_words(op: str, args: Mapping[str, Any], state: State) -> str:
     """Return what an edit did, with the names that categories have now."""
-    name, images = _named(state, args.get("category")), _counted(args.get("images", ()))
+    name, images = _named(state, args.get("category")), count(len(args.get("images", ())), "image")
     if op == "batch":
         edits = args["edits"]
         said = "; ".join(edit_words(one["op"], one["args"], state) for one in edits[:3])
@@ -67,7 +68,3 @@ def _named(state: State, id_: str | None) -> str:
         return "?"
     category = state.categories.get(id_)
     return id_ if category is None or category.name == id_ else f"“{category.name}”"
-
-
-def _counted(images: Sequence[str]) -> str:
-    return "1 image" if len(images) == 1 else f"{len(images):,} images"

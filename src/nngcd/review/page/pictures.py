@@ -25,14 +25,7 @@ class NoPictureError(UserError):
 
 
 class PictureStore:
-    """Pictures by the row of their image; those shown last are kept in memory.
-
-    Args:
-        images: the images in the order of the run, or None.
-        file_names: of each row.
-        ids: of each row.
-        why_none: why there are no images.
-    """
+    """Pictures by the row of their image, or why there are none; those shown last are kept in memory."""
 
     def __init__(self, images: Images | None, file_names: list[str], ids: list[str], why_none: str = "") -> None:
         self.images, self.why_none = images, why_none
@@ -41,11 +34,7 @@ class PictureStore:
         self._n_bytes, self._lock = 0, Lock()
 
     def jpeg(self, row: int, size: str) -> bytes:
-        """Return a picture of one image.
-
-        Raises:
-            NoPictureError: the image cannot be shown; says why.
-        """
+        """Return a picture of one image."""
         with self._lock:
             if (kept := self._kept.get((row, size))) is not None:
                 self._kept.move_to_end((row, size))

@@ -37,13 +37,7 @@ PROGRAM = "import sys; from nngcd.review.page.places import make; make(sys.argv[
 
 
 class PlaceStore:
-    """The places of a run's images, computed once and kept in the run folder.
-
-    Args:
-        run: the run.
-        features: the learned feature of each image.
-        may_write: whether the places may be kept in the run folder.
-    """
+    """The places of a run's images, computed once and kept in the run folder where that may be written."""
 
     def __init__(self, run: RunFolder, features: UnitFeatures, *, may_write: bool) -> None:
         self._run, self._path = run, run.edits.parent / "map.safetensors"

@@ -1,21 +1,54 @@
-"""The map's data as binary columns: all points once, then only those that an edit changed."""
+"""The answers of the page about its map, as binary columns: all points once, then only those that an edit changed."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from starlette.requests import Request
+from starlette.responses import Response
 
 from nngcd.core.errors import UserError
+from nngcd.review.page.answering import number
 from nngcd.review.page.desk import Desk
-from nngcd.review.page.places import Places
+from nngcd.review.page.places import Places, PlaceStore
 from nngcd.review.page.unit_features import Ids
 
 STATUSES = ("none", "known", "new", "unsure")
 ALIGNMENT = 4
+MOST_EDITS = 10**9
+
+
+class MapAnswers:
+    """All points of a run, and those that edits changed."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.places = PlaceStore(desk.run, desk.index.features, may_write=not desk.why_read_only)
+
+    def points(self, request: Request) -> Response:
+        """Return every image as a point (see `encoded`)."""
+        places_n2 = self.places.get()  # seconds the first time, so nobody else waits for it
+        with self.desk.lock:
+            self.desk.refresh()
+            made_of = f"{self.desk.version}/{list(self.desk.index.numbers)}/".encode() + places_n2[:64].tobytes()
+            headers = {"ETag": f'"{hashlib.sha256(made_of).hexdigest()[:20]}"', "Cache-Control": "private, no-cache"}
+            if request.headers.get("if-none-match") == headers["ETag"]:
+                return Response(status_code=304, headers=headers)
+            content = points(self.desk, places_n2)
+        return Response(content, media_type="application/octet-stream", headers=headers)
+
+    def changed(self, request: Request) -> Response:
+        """Return the points that may have changed since a version of the review."""
+        since = number(request, "version", 0, most=MOST_EDITS)
+        with self.desk.lock:
+            self.desk.refresh()
+            content = changed_points(self.desk, since)
+        return Response(content, media_type="application/octet-stream")
 
 
 def points(desk: Desk, places_n2: Places) -> bytes:
@@ -34,11 +67,7 @@ def points(desk: Desk, places_n2: Places) -> bytes:
 
 
 def changed_points(desk: Desk, since: int) -> bytes:
-    """Return the row, category, status and review mark of each point that may have changed since a version.
-
-    Raises:
-        UserError: the review has no such version.
-    """
+    """Return the row, category, status and review mark of each point that may have changed since a version."""
     if not 0 <= since <= desk.version:
         raise UserError(f"version {since}: must be from 0 to {desk.version}. Load the map again.")
     rows = np.zeros(len(desk.index.ids), dtype=bool)

@@ -12,7 +12,7 @@ from nngcd.review.page.alike import alike_categories
 from nngcd.review.page.desk import Desk
 from nngcd.review.page.listing import image_facts, one_category
 from nngcd.review.splitting import propose_parts
-from nngcd.review.state import Category, live_category
+from nngcd.review.state import live_category
 
 N_PICTURES = 12
 MOST_PARTS = 4
@@ -74,15 +74,6 @@ def _remembered(desk: Desk, name: str, compute: Any) -> Any:  # noqa: ANN401 (wh
     return found
 
 
-def _open(desk: Desk) -> dict[str, Category]:
-    live = desk.review.state.live
-    return {id_: one for id_, one in live.items() if desk.index.size(id_) and not one.is_approved}
-
-
-def _known(desk: Desk) -> list[str]:
-    return [id_ for id_, category in desk.review.state.live.items() if category.kind == "known"]
-
-
 def _pairs(desk: Desk, usual: float) -> list[tuple[str, str]]:
     """Return the pairs hardly further apart than halves of a known category, then those nearest to each other."""
     live = desk.review.state.live
@@ -108,8 +99,9 @@ def _mutual_nearest(desk: Desk) -> list[tuple[str, str]]:
 
 
 def _mixed(desk: Desk) -> list[tuple[str, str]]:
-    open_, table = _open(desk), desk.undecided()
-    known = _known(desk)
+    live, table = desk.review.state.live, desk.undecided()
+    known = [id_ for id_, category in live.items() if category.kind == "known"]
+    open_ = {id_ for id_, category in live.items() if not category.is_approved}
     found = {group.category: "may hide another category" for group in hidden_groups(table, known)}
     found |= {mixed.category: "may mix several categories" for mixed in mixed_categories(table, known)}
     return [(id_, why) for id_, why in found.items() if id_ in open_ and desk.index.size(id_) > 1]

@@ -17,11 +17,7 @@ SHORTEST = 1e-12
 
 
 class UnitFeatures:
-    """Features as a run left them, usually in half precision, and the length of each.
-
-    Args:
-        features_nd: the learned feature of each image.
-    """
+    """Features as a run left them, usually in half precision, and the length of each."""
 
     def __init__(self, features_nd: Tensor) -> None:
         self._features_nd = features_nd

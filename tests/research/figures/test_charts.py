@@ -1,7 +1,7 @@
 import pytest
 
+from nngcd.research.figures.charts import score_chart
 from nngcd.research.figures.page import plain_style
-from nngcd.research.figures.score_chart import score_chart
 
 SCORES = {"All": [[50.0, 52.0], [60.0, 60.0]], "Old": [[70.0], [71.0]], "New": [[40.0], [55.0]]}
 
