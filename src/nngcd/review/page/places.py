@@ -52,7 +52,7 @@ class PlaceStore:
         with self._lock, suppress(OSError):
             if self._may_write and not self._is_closed and not self._found and not self._path.is_file():
                 command = [sys.executable, "-c", PROGRAM, str(self._run.path)]
-                # One thread: on a machine with few cores, several would stall server and browser for all their niceness.
+                # One thread: with few cores, several would stall server and browser for all their niceness.
                 self._child = subprocess.Popen(command, env=os.environ | {"OMP_NUM_THREADS": "1"},
                                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                                stderr=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
