@@ -59,7 +59,7 @@ export class MapScreen {
       this.facts.textContent = "Making the map. The first time, this takes a few seconds.";
       this.points = await Points.load();
       this.isSelected = new Uint8Array(this.points.n);
-      this.facts.textContent = `${counted(this.points.n, "image")}. Images that look alike are close together; distances between groups that are far apart mean little.`;
+      this.facts.textContent = `${counted(this.points.n, "image")}. Images that look alike are close together; long distances mean little.`;
       this.chart.show(this.points);
       this.recolour();
     }
