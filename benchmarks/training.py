@@ -33,8 +33,8 @@ from nngcd.datasets.arrays import from_arrays
 from nngcd.methods.contract import Batch, Moment, Overview
 from nngcd.training import loop
 from nngcd.training.bank import DiskBank
+from nngcd.training.bank_completing import view_bank
 from nngcd.training.bank_plan import plan_bank
-from nngcd.training.bank_writing import view_bank
 from nngcd.training.extraction import run_trunk
 from nngcd.training.learner import Learner
 from nngcd.training.model import Blueprint, Model

@@ -14,7 +14,7 @@ from nngcd.core.errors import ConfigError
 from nngcd.data import sources
 from nngcd.data.sources import Unit
 from nngcd.runs import parts
-from nngcd.runs.shares import Share
+from nngcd.runs.shards import Share
 
 
 @pytest.fixture

@@ -20,11 +20,11 @@ from nngcd.core.errors import DataError, NngcdWarning, ResourceError
 from nngcd.core.progress import Progress
 from nngcd.datasets.arrays import from_arrays
 from nngcd.datasets.opening import open_dataset
-from nngcd.training import bank_plan, bank_shards, bank_writing
+from nngcd.training import bank_completing, bank_plan, bank_writing
 from nngcd.training.bank import DiskBank
+from nngcd.training.bank_completing import view_bank
 from nngcd.training.bank_files import Places
 from nngcd.training.bank_plan import VIEW_SEED, plan_bank
-from nngcd.training.bank_writing import view_bank
 from nngcd.training.extraction import centre_features, run_tail, run_trunk
 from nngcd.views.loading import ViewDataset
 
@@ -119,7 +119,7 @@ def test_processes_divide_the_list_that_the_first_one_made(
     monkeypatch.setattr(processes, "wait", lambda: None)
     monkeypatch.setattr(processes, "from_first", lambda value: told)
     monkeypatch.setattr(processes, "in_all", lambda holds: holds)
-    monkeypatch.setattr(bank_writing, "DiskBank", lambda files, file_nv, row_nv: "a bank")
+    monkeypatch.setattr(bank_completing, "DiskBank", lambda files, file_nv, row_nv: "a bank")
     _, n_computed = make(backbone, pictures, tmp_path, n_random=1)
     assert n_computed == [4, 8][rank]
     assert len(list(tmp_path.rglob("*.npy"))) == [1, 2][rank]
@@ -154,7 +154,7 @@ def test_parts_that_another_run_puts_together_before_they_are_mapped_are_looked_
 ):
     expected = everything(make(backbone, pictures, tmp_path / "other")[0])
     make(backbone, pictures, tmp_path / "cache")
-    map_files, n_gone = bank_writing.DiskBank, 0
+    map_files, n_gone = bank_completing.DiskBank, 0
 
     def deleting(files, file_nv, row_nv):
         nonlocal n_gone
@@ -163,7 +163,7 @@ def test_parts_that_another_run_puts_together_before_they_are_mapped_are_looked_
             n_gone += 1
         return map_files(files, file_nv, row_nv)
 
-    monkeypatch.setattr(bank_writing, "DiskBank", deleting)
+    monkeypatch.setattr(bank_completing, "DiskBank", deleting)
     bank, _ = make(backbone, pictures, tmp_path / "cache")
     assert (n_gone, torch.equal(everything(bank), expected)) == (3, True)
 
@@ -218,7 +218,7 @@ def test_more_views_add_to_those_that_are_there(backbone, pictures, tmp_path):
 
 
 def test_an_interrupted_bank_goes_on_where_it_stopped(backbone, pictures, tmp_path, small_shards, monkeypatch):
-    monkeypatch.setattr(bank_shards, "IMAGES_PER_READ", 2)
+    monkeypatch.setattr(bank_writing, "IMAGES_PER_READ", 2)
     with pytest.raises(KeyboardInterrupt, match=f"the features of 10 of {N_IMAGES} images are kept in"):
         make(backbone, pictures, tmp_path, progress=Watching(stop_after=10))
     assert not list(tmp_path.rglob("*.tmp"))
@@ -228,8 +228,8 @@ def test_an_interrupted_bank_goes_on_where_it_stopped(backbone, pictures, tmp_pa
 
 
 def test_parts_go_when_their_file_is_whole(backbone, pictures, tmp_path, small_shards, monkeypatch):
-    monkeypatch.setattr(bank_shards, "IMAGES_PER_READ", 2)
-    monkeypatch.setattr(bank_shards, "SECONDS_PER_PART", 0.0)
+    monkeypatch.setattr(bank_writing, "IMAGES_PER_READ", 2)
+    monkeypatch.setattr(bank_writing, "SECONDS_PER_PART", 0.0)
     make(backbone, pictures, tmp_path)
     assert len(list(tmp_path.rglob("*.npy"))) == 9  # three views in files of 8, 8 and 4 images
     assert len(list(tmp_path.rglob("*.keys"))) == 6
@@ -237,15 +237,15 @@ def test_parts_go_when_their_file_is_whole(backbone, pictures, tmp_path, small_s
 
 def test_a_file_of_one_slow_read_is_written_once(backbone, pictures, tmp_path, monkeypatch):
     """All of it is read at once, so a part would have the name of the whole file and take it along when it goes."""
-    monkeypatch.setattr(bank_shards, "SECONDS_PER_PART", 0.0)
-    monkeypatch.setattr(bank_shards, "IMAGES_PER_READ", N_IMAGES)
+    monkeypatch.setattr(bank_writing, "SECONDS_PER_PART", 0.0)
+    monkeypatch.setattr(bank_writing, "IMAGES_PER_READ", N_IMAGES)
     assert make(backbone, pictures, tmp_path)[1] == N_IMAGES
     assert make(backbone, pictures, tmp_path)[1] == 0
 
 
 def test_parts_that_another_run_puts_together_meanwhile_are_found_again(backbone, pictures, tmp_path, monkeypatch):
     expected = everything(make(backbone, pictures, tmp_path)[0])
-    find, calls = bank_writing.find_views, []
+    find, calls = bank_completing.find_views, []
 
     def find_what_is_gone_then(*arguments):
         places = find(*arguments)
@@ -254,7 +254,7 @@ def test_parts_that_another_run_puts_together_meanwhile_are_found_again(backbone
         calls.append(places)
         return places
 
-    monkeypatch.setattr(bank_writing, "find_views", find_what_is_gone_then)
+    monkeypatch.setattr(bank_completing, "find_views", find_what_is_gone_then)
     bank, n_computed = make(backbone, pictures, tmp_path)
     assert n_computed == 0 and len(calls) == 2
     assert torch.equal(everything(bank), expected)
@@ -265,8 +265,8 @@ from pathlib import Path
 from nngcd.backbones import load_backbone
 from nngcd.core.progress import Progress
 from nngcd.datasets.arrays import from_arrays
-from nngcd.training import bank_plan, bank_shards, bank_writing
-bank_shards.IMAGES_PER_READ, bank_shards.SECONDS_PER_PART = 2, 0.0
+from nngcd.training import bank_plan, bank_writing, bank_completing
+bank_writing.IMAGES_PER_READ, bank_writing.SECONDS_PER_PART = 2, 0.0
 kill_after = int(sys.argv[2])
 class Killing(Progress):
     n_done = 0
@@ -278,7 +278,7 @@ backbone = load_backbone("resnet18", pretrained=False, image_size=32)
 pictures = from_arrays(np.random.default_rng(0).integers(0, 255, size=(20, 40, 40, 3)).astype(np.uint8))
 plan = bank_plan.plan_bank(backbone, pictures, n_random=2, augmentation="crop", limit_gb=1)
 progress = Killing()
-bank_writing.view_bank(plan, cache=Path(sys.argv[1]), n_workers=0, progress=progress)
+bank_completing.view_bank(plan, cache=Path(sys.argv[1]), n_workers=0, progress=progress)
 print(progress.n_done)
 """
 """Writes a part of the bank after each pair of images, and kills itself after so many."""
@@ -291,7 +291,7 @@ def write_bank(tmp_path):
 
 @pytest.mark.slow
 def test_a_killed_process_loses_the_last_part_only(write_bank):
-    assert bank_shards.SECONDS_PER_PART <= 10
+    assert bank_writing.SECONDS_PER_PART <= 10
     assert write_bank(10).wait() == -signal.SIGKILL
     again = write_bank(0)
     assert (int(again.communicate()[0]), again.returncode) == (10, 0)
@@ -452,14 +452,14 @@ def test_an_image_that_changes_after_it_was_hashed_does_not_enter_the_cache(back
 def test_a_bank_that_is_too_large_is_refused_before_anything_is_computed(backbone, pictures, tmp_path, monkeypatch):
     with pytest.raises(ResourceError, match=r"20 images x 3 views, 0\.1 MB\) takes more than the 0\.0001 GB.*--bank"):
         make(backbone, pictures, tmp_path, limit_gb=1e-4)
-    monkeypatch.setattr(bank_writing.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000})())
+    monkeypatch.setattr(bank_completing.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000})())
     with pytest.raises(ResourceError, match=r"free\. Use fewer views .*--views-per-image online"):
         make(backbone, pictures, tmp_path)
     assert not list(tmp_path.rglob("*.npy"))
 
 
 def test_a_large_bank_is_announced(backbone, pictures, tmp_path, monkeypatch):
-    monkeypatch.setattr(bank_writing, "SHARD_BYTES", 10_000)
+    monkeypatch.setattr(bank_completing, "SHARD_BYTES", 10_000)
     progress = Watching()
     make(backbone, pictures, tmp_path, progress=progress)
     assert progress.said == [f"view bank: 20 images x 3 views, 0.1 MB, in {next(tmp_path.iterdir())}"]

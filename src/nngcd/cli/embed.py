@@ -46,7 +46,7 @@ def embed(  # noqa: PLR0913 (one parameter per flag)
     from nngcd.core.files import check_outside
     from nngcd.datasets.opening import open_source
     from nngcd.runs.embedding import ENDINGS, Features, check_place, embedding_backbone, write_embeddings
-    from nngcd.runs.sharing import is_folder, share_out
+    from nngcd.runs.sharded_work import is_folder, share_out
 
     in_parts = is_folder(out, shard)
     if in_parts:

@@ -15,7 +15,7 @@ from nngcd.core.words import argument, count
 
 if TYPE_CHECKING:
     from nngcd.runs.merging import Merged
-    from nngcd.runs.sharing import Shared
+    from nngcd.runs.sharded_work import Shared
 
 SHARD_HELP = (
     "This process's share of the work, 0/4 to 3/4 for example, or auto (torchrun, SLURM). Needs a folder as --out."

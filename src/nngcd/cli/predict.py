@@ -56,7 +56,7 @@ def predict(  # noqa: PLR0913 (one parameter per flag)
     from nngcd.core.run_reading import read_config
     from nngcd.datasets.opening import open_source
     from nngcd.runs.prediction import Sorter, reading_of
-    from nngcd.runs.sharing import is_folder, share_out
+    from nngcd.runs.sharded_work import is_folder, share_out
 
     in_parts = is_folder(out, shard)
     if in_parts:

@@ -16,7 +16,7 @@ from nngcd.datasets.opening import open_source
 from nngcd.runs.merging import MANIFEST
 from nngcd.runs.prediction import Sorter
 from nngcd.runs.preparing import Job
-from nngcd.runs.sharing import share_out
+from nngcd.runs.sharded_work import share_out
 from nngcd.settings import Settings
 from nngcd.training.passing import pass_rows
 

@@ -21,7 +21,7 @@ from nngcd.core.places import Place
 from nngcd.core.progress import Progress
 from nngcd.data.sources import Rows, Source
 from nngcd.data.split import Problem
-from nngcd.runs.shares import Share
+from nngcd.runs.shards import Share
 from nngcd.training.prefetch import prefetched
 
 PLAN = "_plan.json"

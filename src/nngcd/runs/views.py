@@ -27,7 +27,7 @@ from nngcd.methods.contract import BaseMethod, Overview
 from nngcd.runs.preparing import Job
 from nngcd.settings import Settings
 from nngcd.training.bank import Bank, LookBank, MapLookBank, MemoryBank, mapped_views
-from nngcd.training.bank_writing import view_bank
+from nngcd.training.bank_completing import view_bank
 from nngcd.training.extraction import centre_features, run_tail
 from nngcd.training.loop import TrainingSettings
 from nngcd.training.model import device_of, move

@@ -1,136 +1,143 @@
-"""The view bank on disk: what is missing of it is computed and written, then all of it is mapped."""
+"""Writing one file of the view bank, in parts: what ends too early loses seconds, not a whole file."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from nngcd.core import processes
-from nngcd.core.atomic import remove_leftovers, writing
-from nngcd.core.errors import ResourceError, warn
+from nngcd.core.atomic import atomic, mapped_array, writing
+from nngcd.core.errors import DataError
 from nngcd.core.progress import Progress
-from nngcd.core.words import size
-from nngcd.training.bank import DiskBank
-from nngcd.training.bank_files import Places, ViewKeys, find_views, view_file
-from nngcd.training.bank_plan import SHARD_BYTES, BankPlan
-from nngcd.training.bank_shards import Shard, write_shard
+from nngcd.training.bank_files import Keys, ViewKeys, keys_file, seal, view_file, write_keys
+from nngcd.training.bank_plan import VIEW_SEED, BankPlan
+from nngcd.training.extraction import IMAGES_PER_READ, run_trunk
+from nngcd.views.loading import ViewDataset, view_loader
 
-MOST_LOOKS = 100
-"""Times that a bank is searched again while other runs write it."""
+SECONDS_PER_PART = 5.0
+"""Time for one part; an interrupted run loses at most this much work, and a few images more."""
 
 
-def view_bank(plan: BankPlan, *, cache: Path | None, n_workers: int, progress: Progress) -> DiskBank:
-    """Return the bank, with what is missing of it computed and written first.
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Images that lack the same views, few enough for one file a view."""
 
-    Without a cache folder, or with one that cannot be written, the bank lives as long as the returned object. Several
-    processes write a part each; they must share the cache folder.
+    image_m: NDArray[np.int64]
+    views: tuple[int, ...]
+
+    @property
+    def n_missing(self) -> int:
+        """Views to be computed."""
+        return len(self.image_m) * len(self.views)
+
+    def keys(self, keys: ViewKeys) -> dict[int, Keys]:
+        """Return the keys of these images by view."""
+        return {view: keys.of_view(view)[self.image_m] for view in self.views}
+
+
+@dataclass(slots=True)
+class Parts:
+    """Files with the rows of a shard that are computed so far; they go when the shard is whole.
+
+    A part is a small shard like any other: whoever looks for views finds those in it.
+    """
+
+    folder: Path
+    by_view: Mapping[int, Keys]
+    hidden_vm: Sequence[np.memmap[Any, Any]]
+    n_kept: int = 0
+    _files: list[Path] = field(default_factory=list)
+    _last: float = field(default_factory=time.monotonic)
+
+    def keep(self, n_rows: int, *, at_once: bool = False) -> None:
+        """Write the rows up to this one that no part has yet, if some seconds have passed or it must be at once."""
+        # The last rows come with the whole file. A part with all rows would have its name, and take it along.
+        is_due = time.monotonic() - self._last > SECONDS_PER_PART and n_rows < len(self.hidden_vm[0])
+        if not (is_due or at_once) or n_rows == self.n_kept:
+            return
+        rows = slice(self.n_kept, n_rows)
+        key_views = {view: key_m[rows] for view, key_m in self.by_view.items()}
+        self._files += write_lists(self.folder, key_views)
+        for (view, key_r), hidden_m in zip(key_views.items(), self.hidden_vm, strict=True):
+            path = self.folder / view_file(key_r, view)
+            with atomic(path) as temporary:
+                part = mapped_array(path, temporary, np.float16, (len(key_r), *hidden_m.shape[1:]))
+                part[:] = hidden_m[rows]
+                _finish(part, path, temporary)
+            self._files.append(path)
+        self.n_kept, self._last = n_rows, time.monotonic()
+
+    def remove(self) -> None:
+        """Remove all parts."""
+        for path in reversed(self._files):
+            path.unlink(missing_ok=True)
+
+
+def write_lists(folder: Path, by_view: Mapping[int, Keys]) -> list[Path]:
+    """Write down whose views will be in the files, and return the lists; all random views have one."""
+    for view in {min(view, 1): view for view in by_view}.values():
+        write_keys(folder, by_view[view])
+    return [folder / keys_file(key_m) for key_m in by_view.values()]
+
+
+def write_shard(
+    plan: BankPlan, shard: Shard, folder: Path, keys: ViewKeys, *, n_workers: int, progress: Progress
+) -> None:
+    """Compute the missing views of a shard's images, and write each view's file whole.
 
     Raises:
-        ResourceError: the bank would take more room than there is.
         DataError: the hidden states do not fit into half precision.
-        KeyboardInterrupt: Ctrl-C, with what is kept as its text.
+        KeyboardInterrupt: Ctrl-C; the rows so far are kept.
     """
-    folder, is_kept = _home(plan, cache)
-    keys = plan.keys()
-    places, n_missing = _complete(plan, folder, keys, n_workers=n_workers, progress=progress, is_kept=is_kept)
-    for is_last in [False] * MOST_LOOKS + [True]:
-        bank = _mapped(folder, places, must=is_last or not processes.from_first(folder.is_dir()))
-        if processes.in_all(bank is not None):
-            break
-        # Found in parts that another run has put together since; it may be putting the next ones together now.
-        places, _ = _complete(plan, folder, keys, n_workers=n_workers, progress=progress, is_kept=is_kept)
-    assert bank, "the last one is mapped, or an error"
-    verb = "kept in" if n_missing else "taken from"
-    progress.finish(f"{verb} {folder} ({size(plan.n_bytes)})" if is_kept else "")
-    if not is_kept:
-        weakref.finalize(bank, shutil.rmtree, folder, ignore_errors=True)
-    return bank
-
-
-def _complete(
-    plan: BankPlan, folder: Path, keys: ViewKeys, *, n_workers: int, progress: Progress, is_kept: bool
-) -> tuple[Places, int]:
-    """Return where all views are, and how many of them had to be computed."""
-    # The first process looks: another run may be writing, and all must divide the same list.
-    found = find_views(folder, keys, plan.n_views, plan.hidden_shape) if processes.is_first() else None
-    places: Places = processes.from_first(found)
-    todo = _missing(places, plan.shard_size)
-    n_missing = sum(shard.n_missing for shard in todo)
-    _check_room(plan, folder, n_missing * plan.view_bytes)
-    if todo and plan.n_bytes > SHARD_BYTES:
-        progress.tell(f"view bank: {plan.size}, in {folder}")
-    own = todo[processes.rank() :: processes.count()]
-    progress.start("features", sum(len(shard.image_m) for shard in own) or len(plan.images))
-    try:
-        for shard in own:
-            write_shard(plan, shard, folder, keys, n_workers=n_workers, progress=progress)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(_kept_words(plan, folder, keys) if is_kept else "") from None
-    processes.wait()
-    for shard in todo:
-        for view, key_m in shard.keys(keys).items():
-            places.add(view_file(key_m, view), shard.image_m, view)
-    return places, n_missing
-
-
-def _mapped(folder: Path, places: Places, *, must: bool) -> DiskBank | None:
-    """Return the bank, or None where a file is gone and that is not an error yet.
-
-    Only a mapped file stays: one that was there a moment ago may be deleted by a run that puts its parts together.
-    """
-    files = [folder / file for file in places.files]
-    try:
-        return DiskBank(files, torch.from_numpy(places.file_nv), torch.from_numpy(places.row_nv))
-    except ResourceError:
-        if must:
-            raise
-        return None
-
-
-def _kept_words(plan: BankPlan, folder: Path, keys: ViewKeys) -> str:
-    """Return how many images' views are in the folder."""
-    places = find_views(folder, keys, plan.n_views, plan.hidden_shape)
-    n_kept = int((places.file_nv >= 0).all(-1).sum())
-    return f"the features of {n_kept:,} of {len(plan.images):,} images are kept in {folder}"
-
-
-def _missing(places: Places, shard_size: int) -> list[Shard]:
-    """Return what is to be computed, file by file."""
-    return [
-        Shard(image_m, views)
-        for image_n, views in places.missing()
-        for image_m in np.split(image_n, range(shard_size, len(image_n), shard_size))
-    ]
-
-
-def _home(plan: BankPlan, cache: Path | None) -> tuple[Path, bool]:
-    """Return the bank's folder, and whether it is kept."""
-    if cache is not None:
-        folder = cache / plan.folder_name()
+    shape, by_view = (len(shard.image_m), *plan.hidden_shape), shard.keys(keys)
+    paths = [folder / view_file(key_m, view) for view, key_m in by_view.items()]
+    with ExitStack() as whole:
+        # Mapped, so that a shard need not fit into memory.
+        temporaries = [whole.enter_context(atomic(path)) for path in paths]
+        hidden_vm = [mapped_array(*pair, np.float16, shape) for pair in zip(paths, temporaries, strict=True)]
+        parts, n_rows = Parts(folder, by_view, hidden_vm), 0
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            remove_leftovers(folder)
-            with tempfile.TemporaryFile(dir=folder):
-                return folder, True
-        except OSError as error:
-            reason = f"cannot write {folder}: {error.strerror}"
-            warn(f"features are not kept for later runs: {reason}. To keep them, choose another folder with --cache.")
-    if processes.count() > 1:
-        raise ResourceError(
-            "several processes need a cache folder that all of them can write to. Give one with --cache."
-        )
-    return Path(tempfile.mkdtemp(prefix="nngcd-bank-")), False
+            for hidden_vb in _computed(plan, shard, n_workers=n_workers):
+                rows = slice(n_rows, n_rows + hidden_vb.shape[1])
+                for hidden_m, hidden_b in zip(hidden_vm, hidden_vb, strict=True):
+                    hidden_m[rows] = hidden_b
+                n_rows = rows.stop
+                parts.keep(n_rows)
+                progress.advance(hidden_vb.shape[1])
+        except KeyboardInterrupt:
+            parts.keep(n_rows, at_once=True)
+            raise
+        # First, so that every view is found from the moment its file is there.
+        write_lists(folder, by_view)
+        for hidden_m, path, temporary in zip(hidden_vm, paths, temporaries, strict=True):
+            _finish(hidden_m, path, temporary)
+    parts.remove()
 
 
-def _check_room(plan: BankPlan, folder: Path, n_bytes: int) -> None:
-    """Raise `ResourceError` where what is missing of the bank is larger than the disk."""
-    with writing(folder):
-        free = shutil.disk_usage(folder).free
-    if n_bytes > free:
-        room = f"needs {size(n_bytes)} more, but {folder} has only {size(free)} free"
-        raise ResourceError(f"the view bank ({plan.size}) {room}. {plan.ways_out}, or another disk (--cache).")
+def _computed(plan: BankPlan, shard: Shard, *, n_workers: int) -> Iterator[NDArray[np.float16]]:
+    """Yield the hidden states (V, B, ...) of the missing views, some images at a time."""
+    dataset = ViewDataset(
+        plan.images, plan.backbone.preprocessing, seed=VIEW_SEED, n_random=plan.n_random,
+        may_flip=plan.split.may_flip, purpose="cache", augmentation=plan.augmentation,
+    )  # fmt: skip
+    order = torch.from_numpy(shard.image_m)
+    for views_bv in view_loader(dataset, order, batch_size=IMAGES_PER_READ, n_workers=n_workers):
+        hidden_vb = run_trunk(plan.backbone, views_bv[:, list(shard.views)].transpose(0, 1)).half().cpu()
+        if not torch.isfinite(hidden_vb).all():
+            reason = f"the hidden states of {plan.backbone.name} do not fit into half precision"
+            raise DataError(f"{reason}, so they cannot be kept. Use --views-per-image online.")
+        yield hidden_vb.numpy()
+
+
+def _finish(hidden_m: np.memmap[Any, Any], path: Path, temporary: Path) -> None:
+    """Write what is still in memory, and the seal."""
+    with writing(path):
+        hidden_m.flush()
+        seal(temporary, path.name)

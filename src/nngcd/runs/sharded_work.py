@@ -13,7 +13,7 @@ from nngcd.core.progress import Progress
 from nngcd.data.sources import Source
 from nngcd.runs.merging import Merged, merge, missing_parts
 from nngcd.runs.parts import Plan, Work, Written, write_parts
-from nngcd.runs.shares import Share
+from nngcd.runs.shards import Share
 
 SECONDS_BETWEEN_LOOKS = 1.0
 
