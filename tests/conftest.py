@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import hashlib
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 from PIL import Image
 
 from nngcd.cli import main
+from nngcd.clustering import whitening
 from nngcd.core.progress import Progress
 from nngcd.data.split import Split
 from nngcd.datasets.arrays import from_arrays
@@ -36,6 +39,18 @@ def pytest_runtest_setup(item):
     for package in sorted(needed):
         if find_spec(package) is None:  # not imported here: faiss and Infomap crash in one process
             pytest.skip(f"needs {package}, which is not installed")
+
+
+def pytest_collection():
+    """Hardly anything that collecting makes is garbage, and looking for it again and again takes seconds."""
+    gc.disable()
+
+
+def pytest_collection_finish():
+    """What is imported by now is left out of every `gc.collect` from here on; each run begins with one."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items):
@@ -61,6 +76,26 @@ def _no_wait_for_the_disk():
     """Files are written but not forced to the disk, which takes milliseconds each: no test cuts the power."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _each_large_matrix_once():
+    """Finding the eigenvectors of 1,280 features is most of a small fit, and many tests fit the same images."""
+    find, found = whitening._eigenvectors, {}
+
+    def find_once(symmetric_dd):
+        if symmetric_dd.device.type != "cpu" or len(symmetric_dd) < 256:
+            return find(symmetric_dd)
+        key = hashlib.sha1(symmetric_dd.contiguous().numpy()).digest()
+        if key not in found:
+            if len(found) == 12:
+                found.pop(next(iter(found)))
+            found[key] = find(symmetric_dd)
+        return found[key].clone()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(whitening, "_eigenvectors", find_once)
         yield
 
 
@@ -90,6 +125,20 @@ def nngcd(monkeypatch, capsys):
         return exit_.value.code or 0, captured.out, captured.err
 
     return run
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory) -> Callable[[Callable[[Path], None], Path], Path]:
+    """Return a function that gives a test its own copy of a folder, which is made for the first test of a file."""
+    folders = {}
+
+    def copy(make: Callable[[Path], None], to: Path) -> Path:
+        if make.__qualname__ not in folders:
+            make(folder := tmp_path_factory.mktemp("made"))
+            folders[make.__qualname__] = folder
+        return Path(shutil.copytree(folders[make.__qualname__], to, dirs_exist_ok=True))
+
+    return copy
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ TIMED = {f"run/{name}" for name in ("summary.json", "environment.json", "digests
 """Files of a run that hold times, or the command."""
 
 
+@pytest.mark.slow
 def test_python_and_the_command_line_make_the_same_run(nngcd, image_folder, tmp_path):
     run = package.run(image_folder, SETTINGS, out=tmp_path / "python" / "run")
     assert nngcd("fit", image_folder, *FLAGS, "--out", tmp_path / "shell" / "run")[0] == 0
@@ -59,6 +60,7 @@ def _files(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_run_is_corrected_exported_and_scored(nngcd, image_folder, tmp_path):
     run = package.run(image_folder, SETTINGS, out=tmp_path / "run", report=False)
     assert run.summary["k"] == 3
@@ -113,6 +115,7 @@ def test_what_needs_a_run_folder_says_how_to_get_one(blobs, image_folder, tmp_pa
         nngcd.Run.open(tmp_path / "begun")
 
 
+@pytest.mark.slow
 def test_an_interrupt_says_what_is_kept_and_resume_goes_on(image_folder, tmp_path, stop_after):
     settings = SETTINGS | {"method": "simgcd", "training": {"epochs": 3}}
     whole = nngcd.run(image_folder, settings, out=tmp_path / "whole", report=False)

@@ -79,7 +79,7 @@ def test_a_copy_of_k_means_predicts_the_same(kind, copied, blobs):
 
 
 @copied
-@pytest.mark.parametrize("method", ["kmeans", "nngcd"])
+@pytest.mark.parametrize("method", [pytest.param("kmeans", marks=pytest.mark.slow), "nngcd"])
 def test_a_copy_of_a_fitted_estimator_predicts_the_same(method, copied, blobs, tmp_path):
     features, labels, _ = blobs
     settings = {} if method == "kmeans" else {"loss": {"n_hidden": 8, "n_projection": 4}, "training": {"epochs": 1}}
@@ -97,7 +97,7 @@ def test_a_copy_of_a_fitted_estimator_predicts_the_same(method, copied, blobs, t
     ("method", "settings"),
     [
         ("kmeans", {}),
-        ("kmeans", {"views": {"sizes": [1, 1.5]}, "whitened_features": 4}),
+        pytest.param("kmeans", {"views": {"sizes": [1, 1.5]}, "whitened_features": 4}, marks=pytest.mark.slow),
         pytest.param("sptnet", {"training": {"epochs": 1}}, marks=pytest.mark.slow),
         pytest.param("promptcal", {"training": {"epochs": 1}}, marks=pytest.mark.slow),
     ],

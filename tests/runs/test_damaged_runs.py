@@ -22,12 +22,15 @@ FEW = ("--method", "simgcd", "--set", "loss.n_hidden=16", "--set", "loss.n_proje
 
 
 @pytest.fixture
-def run(nngcd, blobs, tmp_path):
+def run(nngcd, blobs, tmp_path, made_once):
     """A finished run on features, with K estimated."""
-    np.savez(tmp_path / "mine.npz", X=blobs[0], y=blobs[1])
-    (tmp_path / "truth.csv").write_text("file_name,label\nrow-000001,0\nrow-000200,4\n")
-    assert nngcd("fit", tmp_path / "mine.npz", "--k", "5..7", "--out", tmp_path / "run", *FEW)[0] == 0
-    return tmp_path / "run"
+
+    def make(folder):
+        np.savez(folder / "mine.npz", X=blobs[0], y=blobs[1])
+        (folder / "truth.csv").write_text("file_name,label\nrow-000001,0\nrow-000200,4\n")
+        assert nngcd("fit", folder / "mine.npz", "--k", "5..7", "--out", folder / "run", *FEW)[0] == 0
+
+    return made_once(make, tmp_path) / "run"
 
 
 def commands(run):
