@@ -225,9 +225,9 @@ def stop_after() -> type[Progress]:
     return StopAfter
 
 
-@pytest.fixture
-def browser(tmp_path):
-    """Open Chromium without a network: only 127.0.0.1 can be reached, by its number."""
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    """Chromium without a network: only 127.0.0.1 can be reached, by its number."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed (extra `test`)")
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
@@ -237,9 +237,23 @@ def browser(tmp_path):
 
     options = webdriver.ChromeOptions()
     options.binary_location = program
-    for flag in (*BROWSER_FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
+    for flag in (*BROWSER_FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium') / 'profile'}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     opened = webdriver.Chrome(options=options, service=Service(driver))
     yield opened
     opened.quit()
+
+
+@pytest.fixture
+def browser(chromium):
+    """Give a window of Chromium that knows nothing of other tests: opening Chromium takes longer than most of them."""
+    first = chromium.current_window_handle
+    chromium.switch_to.new_window("window")
+    for forget in ("Network.clearBrowserCookies", "Network.clearBrowserCache"):
+        chromium.execute_cdp_cmd(forget, {})
+    for kind in ("browser", "performance"):
+        chromium.get_log(kind)
+    yield chromium
+    chromium.close()
+    chromium.switch_to.window(first)
