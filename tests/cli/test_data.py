@@ -43,6 +43,7 @@ def test_the_list_says_where_each_lies_or_how_to_add_it(nngcd, tmp_path, home):
     assert len(rows) == 8
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default::nngcd.core.errors.NngcdWarning")
 def test_added_once_a_benchmark_is_fitted_evaluated_and_resumed_by_name(nngcd, cifar, home, tmp_path):
     code, out, err = nngcd("data", "add", "cifar10", "copy")

@@ -66,6 +66,7 @@ NAMES = ("results.parquet", "summary.json", "environment.json", "k.json", "metri
          "model/surroundings.safetensors")  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.needs("matplotlib")
 def test_every_file_that_a_command_reads_is_refused_by_name_when_it_is_not_what_the_run_wrote(nngcd, run):
     assert tuple(commands(run)) == NAMES
@@ -87,6 +88,7 @@ def test_every_file_that_a_command_reads_is_refused_by_name_when_it_is_not_what_
     assert not (run.parent / "p.csv").exists()
 
 
+@pytest.mark.slow
 def test_doctor_verifies_a_run(nngcd, run):
     code, out, _ = nngcd("doctor", run)
     assert (code, "19 files, 19 fine, 0 not verified, 0 damaged" in out) == (0, True), out
@@ -110,6 +112,7 @@ def test_doctor_verifies_a_run(nngcd, run):
     assert {verdict["state"] for verdict in verdicts} == {"fine", "not verified"}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("always::nngcd.core.errors.NngcdWarning")
 def test_doctor_verifies_a_cache(nngcd, image_folder, tmp_path):
     few = ("--method", "kmeans", "--k", 3, "--quiet", "--backbone", "resnet18", "--weights", "random")
