@@ -84,6 +84,7 @@ def test_a_run_is_corrected_exported_and_scored(nngcd, image_folder, tmp_path):
     assert (learnt.path / "results.csv").read_bytes() == (tmp_path / "shell" / "results.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_an_estimator_with_a_run_folder(image_folder, tmp_path):
     settings = {"image_size": 32, "workers": 0}
     discovery = CategoryDiscovery(3, method="kmeans", settings=settings, out=tmp_path / "run").fit(image_folder)

@@ -47,11 +47,15 @@ def cannot_apply(estimator):
 
 
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [KMeans(2, n_init=1), UnlabelledKMeans(2, n_init=1), UnlabelledDiscovery(2, method="kmeans")],
-    expected_failed_checks=cannot_apply,
-)
+@parametrize_with_checks([KMeans(2, n_init=1), UnlabelledKMeans(2, n_init=1)], expected_failed_checks=cannot_apply)
 def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks([UnlabelledDiscovery(2, method="kmeans")], expected_failed_checks=cannot_apply)
+def test_scikit_learns_checks_of_the_whole_path(estimator, check):
     check(estimator)
 
 

@@ -141,6 +141,7 @@ def test_an_estimate_that_fails_leaves_no_folder_and_one_that_cannot_be_written_
     assert "cannot create" in err
 
 
+@pytest.mark.slow
 @pytest.mark.needs("matplotlib")
 def test_runs_side_by_side(nngcd, arrays, tmp_path):
     for method, seed in (("kmeans", 0), ("kmeans", 1), ("simgcd", 0)):

@@ -77,6 +77,7 @@ def test_added_once_a_benchmark_is_fitted_evaluated_and_resumed_by_name(nngcd, c
         assert (code, "nngcd data add cifar10 ROOT" in words(err)) == (3, True), command
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default::nngcd.core.errors.NngcdWarning")
 def test_a_path_with_the_name_beside_it_still_works_and_the_draw_is_in_the_protocol(nngcd, cifar):
     draw = ["--set", "reading.draw=stratified"]
