@@ -18,7 +18,6 @@ import pytest
 from PIL import Image
 
 from nngcd.cli import main
-from nngcd.clustering import whitening
 from nngcd.core.progress import Progress
 from nngcd.data.split import Split
 from nngcd.datasets.arrays import from_arrays
@@ -41,16 +40,16 @@ def pytest_runtest_setup(item):
             pytest.skip(f"needs {package}, which is not installed")
 
 
+@pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Hardly anything that collecting makes is garbage, and looking for it again and again takes seconds."""
+    """What collecting imports is no garbage: neither collecting nor the `gc.collect` of every run looks through it."""
     gc.disable()
-
-
-def pytest_collection_finish():
-    """What is imported by now is left out of every `gc.collect` from here on; each run begins with one."""
-    gc.collect()
-    gc.freeze()
-    gc.enable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items):
@@ -82,6 +81,8 @@ def _no_wait_for_the_disk():
 @pytest.fixture(scope="session", autouse=True)
 def _each_large_matrix_once():
     """Finding the eigenvectors of 1,280 features is most of a small fit, and many tests fit the same images."""
+    from nngcd.clustering import whitening  # not above: the process that only shares out the tests needs no torch
+
     find, found = whitening._eigenvectors, {}
 
     def find_once(symmetric_dd):
