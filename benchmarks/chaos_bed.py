@@ -6,6 +6,7 @@ One process imports everything and is then forked for each command, so that a `f
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import importlib
 import os
@@ -72,6 +73,7 @@ class Bed:
         half = f"fit {{base}}/images {FIT}".replace("--out run", "--out half")
         self._must(half, template, prepare=lambda: _kill_at_write(_ThirdCheckpoint()))
         self._must("", template, do=_review)
+        gc.freeze()  # or the `gc.collect` of every run would look through, and copy, all that is imported here
         for command in (*COMMANDS, *READERS[-2:]):
             self._measure(command)
         assert self.expected["fit"] == self.expected["resume"] == self.expected["fit from cache"]

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-SIDE, N_DIFFERENT, N_SHARDS, N_PROCESSES, MOST_KILLS = 24, 500, 4, 2, 6
+SIDE, N_DIFFERENT, N_SHARDS, N_PROCESSES = 24, 500, 4, 2
 
 
 def main() -> None:
@@ -32,12 +32,13 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="few images, a minute or two")
     parser.add_argument("--seed", type=int, default=0, help="of the kills")
     arguments = parser.parse_args()
-    n_images, n_tars, pause = (600, 6, (0.0, 2.0)) if arguments.short else (200_000, 20, (5.0, 60.0))
+    n_images, n_tars = (600, 6) if arguments.short else (200_000, 20)
+    most_kills, pause = (2, (0.0, 2.0)) if arguments.short else (6, (5.0, 60.0))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_tars(folder / "tars", n_images, n_tars)
         run = fit(folder)
-        n_kills = sort_under_fire(run, folder, random.Random(arguments.seed), pause)
+        n_kills = sort_under_fire(run, folder, random.Random(arguments.seed), most_kills, pause)
         check(nngcd("merge", folder / "parts", "--out", folder / "merged.csv", "--quiet"))
         started = time.monotonic()
         check(predict(run, folder, folder / "whole.csv"))
@@ -83,7 +84,7 @@ def fit(folder: Path) -> Path:
     return folder / "run"
 
 
-def sort_under_fire(run: Path, folder: Path, luck: random.Random, pause: tuple[float, float]) -> int:
+def sort_under_fire(run: Path, folder: Path, luck: random.Random, most_kills: int, pause: tuple[float, float]) -> int:
     """Work on the shards with two processes, killing one of them now and then; return how often that was."""
     waiting, at_work, n_kills = list(range(N_SHARDS)), dict[int, subprocess.Popen[bytes]](), 0
     next_kill = time.monotonic() + luck.uniform(*pause)
@@ -94,7 +95,7 @@ def sort_under_fire(run: Path, folder: Path, luck: random.Random, pause: tuple[f
         time.sleep(0.05)
         # In the middle of a part: before, a process only loads what it needs.
         is_writing = any((folder / "parts").glob(".part-*.tmp"))
-        if is_writing and n_kills < MOST_KILLS and time.monotonic() > next_kill:
+        if is_writing and n_kills < most_kills and time.monotonic() > next_kill:
             victim = luck.choice(list(at_work))
             at_work[victim].send_signal(signal.SIGKILL)
             at_work[victim].wait()

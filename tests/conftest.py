@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import hashlib
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -38,6 +40,18 @@ def pytest_runtest_setup(item):
             pytest.skip(f"needs {package}, which is not installed")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What collecting imports is no garbage: neither collecting nor the `gc.collect` of every run looks through it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(items):
     """Lines are counted in the tests of `make check` only: counting makes a test take half as long again."""
     for item in items:
@@ -61,6 +75,28 @@ def _no_wait_for_the_disk():
     """Files are written but not forced to the disk, which takes milliseconds each: no test cuts the power."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _each_large_matrix_once():
+    """Finding the eigenvectors of 1,280 features is most of a small fit, and many tests fit the same images."""
+    from nngcd.clustering import whitening  # not above: the process that only shares out the tests needs no torch
+
+    find, found = whitening._eigenvectors, {}
+
+    def find_once(symmetric_dd):
+        if symmetric_dd.device.type != "cpu" or len(symmetric_dd) < 256:
+            return find(symmetric_dd)
+        key = hashlib.sha1(symmetric_dd.contiguous().numpy()).digest()
+        if key not in found:
+            if len(found) == 12:
+                found.pop(next(iter(found)))
+            found[key] = find(symmetric_dd)
+        return found[key].clone()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(whitening, "_eigenvectors", find_once)
         yield
 
 
@@ -90,6 +126,20 @@ def nngcd(monkeypatch, capsys):
         return exit_.value.code or 0, captured.out, captured.err
 
     return run
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory) -> Callable[[Callable[[Path], None], Path], Path]:
+    """Return a function that gives a test its own copy of a folder, which is made for the first test of a file."""
+    folders = {}
+
+    def copy(make: Callable[[Path], None], to: Path) -> Path:
+        if make.__qualname__ not in folders:
+            make(folder := tmp_path_factory.mktemp("made"))
+            folders[make.__qualname__] = folder
+        return Path(shutil.copytree(folders[make.__qualname__], to, dirs_exist_ok=True))
+
+    return copy
 
 
 @pytest.fixture
@@ -176,9 +226,9 @@ def stop_after() -> type[Progress]:
     return StopAfter
 
 
-@pytest.fixture
-def browser(tmp_path):
-    """Open Chromium without a network: only 127.0.0.1 can be reached, by its number."""
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    """Chromium without a network: only 127.0.0.1 can be reached, by its number."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed (extra `test`)")
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
@@ -188,9 +238,23 @@ def browser(tmp_path):
 
     options = webdriver.ChromeOptions()
     options.binary_location = program
-    for flag in (*BROWSER_FLAGS, f"--user-data-dir={tmp_path / 'profile'}"):
+    for flag in (*BROWSER_FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium') / 'profile'}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     opened = webdriver.Chrome(options=options, service=Service(driver))
     yield opened
     opened.quit()
+
+
+@pytest.fixture
+def browser(chromium):
+    """Give a window of Chromium that knows nothing of other tests: opening Chromium takes longer than most of them."""
+    first = chromium.current_window_handle
+    chromium.switch_to.new_window("window")
+    for forget in ("Network.clearBrowserCookies", "Network.clearBrowserCache"):
+        chromium.execute_cdp_cmd(forget, {})
+    for kind in ("browser", "performance"):
+        chromium.get_log(kind)
+    yield chromium
+    chromium.close()
+    chromium.switch_to.window(first)

@@ -13,18 +13,20 @@ from nngcd.review.session import Review
 
 
 @pytest.fixture
-def run(nngcd, blobs, tmp_path):
+def run(nngcd, blobs, tmp_path, made_once):
     """240 rows of six groups, three of them known with 20 labels each; new-001 is named, one image rejected."""
-    np.savez(tmp_path / "blobs.npz", X=blobs[0], y=blobs[1])
-    code, _, err = nngcd("fit", tmp_path / "blobs.npz", "--k", 6, "--method", "kmeans", "--out", tmp_path / "run", "-q")
-    assert code == 0, err
-    run = RunFolder.open(tmp_path / "run")
-    review = Review(run)
-    review.rename("new-001", "lynx")
-    review.merge(["new-002", "new-003"])
-    review.reject(["row-000001"])
-    review.move(["row-000003"], to="2")
-    return run
+
+    def make(folder):
+        np.savez(folder / "blobs.npz", X=blobs[0], y=blobs[1])
+        code, _, err = nngcd("fit", folder / "blobs.npz", "--k", 6, "--method", "kmeans", "--out", folder / "run", "-q")
+        assert code == 0, err
+        review = Review(RunFolder.open(folder / "run"))
+        review.rename("new-001", "lynx")
+        review.merge(["new-002", "new-003"])
+        review.reject(["row-000001"])
+        review.move(["row-000003"], to="2")
+
+    return RunFolder.open(made_once(make, tmp_path) / "run")
 
 
 def test_the_next_run_learns_from_the_decisions(nngcd, run, tmp_path):

@@ -86,7 +86,11 @@ def test_default_losses_of_every_benchmark_are_the_authors(method):
         assert all(ours[name] == theirs[name] for name in names & set(theirs)), dataset
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize(
+    "path",
+    [path if path.stem == "default" else pytest.param(path, marks=pytest.mark.slow) for path in RECIPES],
+    ids=lambda path: f"{path.parent.name}-{path.stem}",
+)
 def test_every_recipe_resolves_for_every_data_set(path):
     own = yaml.safe_load(path.read_text(encoding="utf-8")).get("datasets", {})
     assert set(own) <= set(published_names())

@@ -15,10 +15,15 @@ from nngcd.core.errors import ConfigError, DataError, NoSuchDataError
 SETTINGS = {"loss": {"n_hidden": 32, "n_projection": 16}, "training": {"epochs": 8, "batch_size": 48}}
 
 
+FITTED = {}
+
+
 @pytest.fixture
 def fitted(blobs):
-    features, labels, _ = blobs
-    return CategoryDiscovery(6, settings=SETTINGS).fit(features, labels)
+    """One for all tests of this file, which change nothing of it."""
+    if not FITTED:
+        FITTED["blobs"] = CategoryDiscovery(6, settings=SETTINGS).fit(*blobs[:2])
+    return FITTED["blobs"]
 
 
 def test_labels_start_with_the_known_classes(fitted, blobs):

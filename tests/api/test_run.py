@@ -19,6 +19,7 @@ TIMED = {f"run/{name}" for name in ("summary.json", "environment.json", "digests
 """Files of a run that hold times, or the command."""
 
 
+@pytest.mark.slow
 def test_python_and_the_command_line_make_the_same_run(nngcd, image_folder, tmp_path):
     run = package.run(image_folder, SETTINGS, out=tmp_path / "python" / "run")
     assert nngcd("fit", image_folder, *FLAGS, "--out", tmp_path / "shell" / "run")[0] == 0
@@ -59,6 +60,7 @@ def _files(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_run_is_corrected_exported_and_scored(nngcd, image_folder, tmp_path):
     run = package.run(image_folder, SETTINGS, out=tmp_path / "run", report=False)
     assert run.summary["k"] == 3
@@ -82,6 +84,7 @@ def test_a_run_is_corrected_exported_and_scored(nngcd, image_folder, tmp_path):
     assert (learnt.path / "results.csv").read_bytes() == (tmp_path / "shell" / "results.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_an_estimator_with_a_run_folder(image_folder, tmp_path):
     settings = {"image_size": 32, "workers": 0}
     discovery = CategoryDiscovery(3, method="kmeans", settings=settings, out=tmp_path / "run").fit(image_folder)
@@ -113,6 +116,7 @@ def test_what_needs_a_run_folder_says_how_to_get_one(blobs, image_folder, tmp_pa
         nngcd.Run.open(tmp_path / "begun")
 
 
+@pytest.mark.slow
 def test_an_interrupt_says_what_is_kept_and_resume_goes_on(image_folder, tmp_path, stop_after):
     settings = SETTINGS | {"method": "simgcd", "training": {"epochs": 3}}
     whole = nngcd.run(image_folder, settings, out=tmp_path / "whole", report=False)

@@ -47,11 +47,15 @@ def cannot_apply(estimator):
 
 
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [KMeans(2, n_init=1), UnlabelledKMeans(2, n_init=1), UnlabelledDiscovery(2, method="kmeans")],
-    expected_failed_checks=cannot_apply,
-)
+@parametrize_with_checks([KMeans(2, n_init=1), UnlabelledKMeans(2, n_init=1)], expected_failed_checks=cannot_apply)
 def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks([UnlabelledDiscovery(2, method="kmeans")], expected_failed_checks=cannot_apply)
+def test_scikit_learns_checks_of_the_whole_path(estimator, check):
     check(estimator)
 
 
@@ -79,7 +83,7 @@ def test_a_copy_of_k_means_predicts_the_same(kind, copied, blobs):
 
 
 @copied
-@pytest.mark.parametrize("method", ["kmeans", "nngcd"])
+@pytest.mark.parametrize("method", [pytest.param("kmeans", marks=pytest.mark.slow), "nngcd"])
 def test_a_copy_of_a_fitted_estimator_predicts_the_same(method, copied, blobs, tmp_path):
     features, labels, _ = blobs
     settings = {} if method == "kmeans" else {"loss": {"n_hidden": 8, "n_projection": 4}, "training": {"epochs": 1}}
@@ -97,7 +101,7 @@ def test_a_copy_of_a_fitted_estimator_predicts_the_same(method, copied, blobs, t
     ("method", "settings"),
     [
         ("kmeans", {}),
-        ("kmeans", {"views": {"sizes": [1, 1.5]}, "whitened_features": 4}),
+        pytest.param("kmeans", {"views": {"sizes": [1, 1.5]}, "whitened_features": 4}, marks=pytest.mark.slow),
         pytest.param("sptnet", {"training": {"epochs": 1}}, marks=pytest.mark.slow),
         pytest.param("promptcal", {"training": {"epochs": 1}}, marks=pytest.mark.slow),
     ],

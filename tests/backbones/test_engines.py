@@ -39,6 +39,7 @@ def assert_engines_agree(backbone, *batch_sizes):
         assert (run(images) - expected).abs().max() <= 1e-5 * expected.abs().max()
 
 
+@pytest.mark.slow
 @needs_openvino
 def test_the_default_backbone_gives_the_same_features_at_several_sizes_in_batches_of_any_size():
     backbone = with_sizes(frozen(load_backbone("efficientnet_lite0", image_size=64)), (1.0, 1.25, 1.5))
@@ -47,8 +48,14 @@ def test_the_default_backbone_gives_the_same_features_at_several_sizes_in_batche
 
 
 @needs_openvino
-@pytest.mark.parametrize("name", ["test_vit", "test_convnext", "test_byobnet", "resnet18"])
 @pytest.mark.parametrize("effort", ["quick", "normal"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "test_vit",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("test_convnext", "test_byobnet", "resnet18")),
+    ],
+)
 def test_networks_of_all_kinds_give_the_same_hidden_states(name, effort):
     backbone = load_backbone(name, pretrained=False)
     if effort == "quick" or name == "test_byobnet":  # which cannot be cut
@@ -141,6 +148,7 @@ def test_copies_and_pickles_leave_out_what_was_compiled(small):
     assert set(small.trunk.state_dict()) == set(again.state_dict())
 
 
+@pytest.mark.slow
 @needs_openvino
 def test_openvino_has_as_many_threads_as_torch_and_sends_nothing_home(tmp_path):
     code = """
@@ -160,6 +168,7 @@ assert sys.modules["openvino_telemetry"] is None
     assert not (tmp_path / "intel").exists()
 
 
+@pytest.mark.slow
 @needs_openvino
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_signal_is_handled_after_compiled_networks_are_gone():

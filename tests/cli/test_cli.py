@@ -141,6 +141,7 @@ def test_an_estimate_that_fails_leaves_no_folder_and_one_that_cannot_be_written_
     assert "cannot create" in err
 
 
+@pytest.mark.slow
 @pytest.mark.needs("matplotlib")
 def test_runs_side_by_side(nngcd, arrays, tmp_path):
     for method, seed in (("kmeans", 0), ("kmeans", 1), ("simgcd", 0)):
@@ -178,6 +179,7 @@ def test_runs_side_by_side(nngcd, arrays, tmp_path):
     assert "must be one of md, csv, latex" in nngcd("compare", *runs, "--format", "xml")[2]
 
 
+@pytest.mark.slow
 @pytest.mark.needs("matplotlib")
 def test_figures_of_runs_side_by_side(nngcd, arrays, tmp_path):
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
@@ -299,6 +301,7 @@ def test_a_damaged_run_folder_is_named_without_a_traceback(nngcd, arrays, blobs,
     assert (code, "Traceback" in err) == (3, False)
 
 
+@pytest.mark.slow
 def test_doctor(nngcd):
     code, out, _ = nngcd("doctor", "--json")
     facts = json.loads(out)

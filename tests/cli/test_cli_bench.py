@@ -170,6 +170,7 @@ def test_all_data_sets_are_those_of_this_machine_and_one_that_is_gone_stops_no_o
     assert "belongs to one data set" in err
 
 
+@pytest.mark.slow
 def test_a_grid_may_be_in_a_folder_that_has_the_name_of_its_data(nngcd, tmp_path, cache, monkeypatch):
     monkeypatch.chdir(tmp_path)
     command = ["bench", "digits", "--method", "kmeans", "--seeds", "0,1", *TINY, "--out", "digits", "--cache", cache]

@@ -43,6 +43,7 @@ def test_the_list_says_where_each_lies_or_how_to_add_it(nngcd, tmp_path, home):
     assert len(rows) == 8
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default::nngcd.core.errors.NngcdWarning")
 def test_added_once_a_benchmark_is_fitted_evaluated_and_resumed_by_name(nngcd, cifar, home, tmp_path):
     code, out, err = nngcd("data", "add", "cifar10", "copy")
@@ -76,6 +77,7 @@ def test_added_once_a_benchmark_is_fitted_evaluated_and_resumed_by_name(nngcd, c
         assert (code, "nngcd data add cifar10 ROOT" in words(err)) == (3, True), command
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default::nngcd.core.errors.NngcdWarning")
 def test_a_path_with_the_name_beside_it_still_works_and_the_draw_is_in_the_protocol(nngcd, cifar):
     draw = ["--set", "reading.draw=stratified"]

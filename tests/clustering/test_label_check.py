@@ -41,7 +41,7 @@ def check(unit_nd, cluster_n, labels_n, seed=0):
     return check_labels(unit_nd, cluster_n, labels_n, n_old=N_OLD, generator=torch_generator(seed, "check"))
 
 
-@pytest.mark.parametrize("n_swallowed", [0, 2])
+@pytest.mark.parametrize("n_swallowed", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_random_halves_are_hardly_ever_doubted(n_swallowed):
     """Of 100 tasks at most 3 are, also where a quarter of the known clusters have swallowed a category."""
     n_doubted = 0

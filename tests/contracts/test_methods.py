@@ -197,6 +197,7 @@ def test_a_saved_model_gives_the_same_scores(name, unbroken, tmp_path):
     assert is_decided_n.float().mean() <= (0.05 if name in DECIDES else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", each(METHODS))
 def test_without_any_label_images_are_still_grouped(name, blobs):
     features, _, classes = blobs

@@ -82,6 +82,7 @@ def test_an_error_of_reading_is_not_called_one_of_writing(tmp_path, number):
         raise OSError(number, os.strerror(number))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
 def test_every_library_that_cannot_write_is_r01(tmp_path):
     for name in ("kept", "kept.csv", "kept.parquet"):

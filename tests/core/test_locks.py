@@ -125,6 +125,7 @@ def test_a_folder_that_takes_no_lock_is_r01(tmp_path):
         pass
 
 
+@pytest.mark.slow
 def test_three_processes_never_hold_a_folder_at_once(tmp_path):
     start = [sys.executable, "-c", ROUNDS, str(tmp_path), "300"]
     processes = [subprocess.Popen(start, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]

@@ -38,7 +38,7 @@ def test_probability_is_highest_where_the_evidence_is_and_flat_without_any():
 
 @pytest.mark.parametrize("tail_ratio", [1.0, 10.0])
 @pytest.mark.parametrize("n_labelled", [6, 15])
-@pytest.mark.parametrize("n_old", [10, 15, 20])
+@pytest.mark.parametrize("n_old", [10, *(pytest.param(n_old, marks=pytest.mark.slow) for n_old in (15, 20))])
 def test_intervals_of_overlapping_classes_hold_their_number(n_old, n_labelled, tail_ratio):
     found = [
         estimate_k(*blobs(seed, n_old=n_old, n_labelled=n_labelled, tail_ratio=tail_ratio), method="pairs")

@@ -329,6 +329,7 @@ def test_the_largest_floats_are_rescaled_without_overflow():
     assert np.asarray(decode_rgb(tiff(values, "<f4")))[..., 0].tolist() == [[0, 128], [128, 255]]
 
 
+@pytest.mark.slow
 def test_a_folder_of_heic_avif_and_webp_photographs_fits(nngcd, tmp_path):
     root, run = tmp_path / "photos", tmp_path / "run"
     for folder in ("bright", "dark", "_unlabelled"):

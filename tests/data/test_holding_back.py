@@ -95,6 +95,7 @@ def accuracy_of_the_nearest(split, is_held):
     return (split.labels[nearest] == split.labels[held]).mean()
 
 
+@pytest.mark.slow
 def test_bursts_on_both_sides_no_longer_inflate_the_accuracy(tmp_path, rng, monkeypatch):
     split = open_dataset(str(burst_folder(tmp_path / "bursts", rng)))[0]
     is_held = hold_back(split)

@@ -14,11 +14,14 @@ WANTED = Preprocessing(image_size=336)
 
 
 @pytest.fixture
-def photographs(tmp_path, monkeypatch, rng):
-    """Large images of several kinds, a turned one among them, and a small one."""
+def photographs(tmp_path, monkeypatch, made_once):
     monkeypatch.setenv("NNGCD_HOME", str(tmp_path / "home"))
-    root, exif = tmp_path / "photos", Image.Exif()
-    root.mkdir()
+    return made_once(save_photographs, tmp_path / "photos")
+
+
+def save_photographs(root):
+    """Save large images of several kinds, a turned one among them, and a small one."""
+    rng, exif = np.random.default_rng(0), Image.Exif()
     exif[0x0112] = 6
     for name, options in {
         "plain.jpg": {}, "turned.jpg": {"exif": exif}, "flat.png": {}, "seen.webp": {"quality": 80},
@@ -28,7 +31,6 @@ def photographs(tmp_path, monkeypatch, rng):
     grey = Image.open(root / "plain.jpg").convert("L")
     grey.save(root / "grey.jpg")
     grey.resize((640, 480)).save(root / "small.jpg")
-    return root
 
 
 @pytest.fixture

@@ -207,6 +207,7 @@ def test_features_that_do_not_fit_into_memory(tmp_path, blobs, monkeypatch):
         open_dataset(str(tmp_path / "f"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part_format", ["parquet", "npy"])
 def test_fit_and_predict_read_what_embed_writes(nngcd, tmp_path, part_format):
     packed.write_tars(tmp_path / "data", packed.pictures(36), 3)

@@ -29,6 +29,7 @@ def test_steps_of_adam(row):
     assert (weight_kd - start_kd).norm().item() == pytest.approx(row["moved"], rel=TOLERANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", rows("pim", "search"))
 def test_lambda(row):
     unit_nd, _, labels_n, start_kd = clusters(row)

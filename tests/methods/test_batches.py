@@ -14,6 +14,7 @@ OWN_DRAWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", OWN_DRAWS)
 def test_a_resumed_run_that_draws_its_own_images_equals_an_unbroken_one(blob_split, tmp_path, stop_after, method):
     training = {"epochs": 4, "batch_size": 48}

@@ -69,6 +69,7 @@ def test_a_stopped_run_goes_on_sorting(nngcd, features, tmp_path, monkeypatch):
     assert "all 1,200 images are sorted in assigned/" in " ".join(out.split())
 
 
+@pytest.mark.slow
 def test_a_sample_of_images_is_random_and_keeps_labels(nngcd, tmp_path):
     packed.write_tars(tmp_path / "data", packed.pictures(60), 3)
     run = tmp_path / "run"

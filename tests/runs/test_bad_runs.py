@@ -152,6 +152,7 @@ def test_t10_a_run_is_not_resumed_on_other_labels_and_says_how_many(nngcd, blobs
     assert all(path.read_bytes() == content for path, content in kept.items())
 
 
+@pytest.mark.slow
 def test_t10_a_run_is_not_resumed_with_other_labels_held_back(nngcd, broken_run):
     run, _ = broken_run
     table = pd.read_csv(run / "data" / "split.csv")
@@ -283,6 +284,7 @@ def test_d06_everything_labelled_leaves_nothing_to_sort(nngcd, blobs, save, tmp_
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_t09_what_is_said_to_be_kept_is_kept(nngcd, arrays, broken_run, tmp_path, monkeypatch):
     def stopped(*arguments, **options):
         raise KeyboardInterrupt
@@ -298,6 +300,7 @@ def test_t09_what_is_said_to_be_kept_is_kept(nngcd, arrays, broken_run, tmp_path
     assert (code, "everything up to the last complete epoch is kept. To continue:" in said(err)) == (130, True)
 
 
+@pytest.mark.slow
 def test_r01_a_checkpoint_that_finds_no_room_keeps_the_last_one(nngcd, arrays, small_disk, tmp_path):
     """The disk is filled until each file in turn does not fit; what is there afterwards resumes to the same result."""
     whole, run = tmp_path / "whole", small_disk / "run"
@@ -329,6 +332,7 @@ def test_r01_a_limit_on_the_size_of_files(arrays, tmp_path):
     assert not list((tmp_path / "run").rglob("*.tmp"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
 def test_r01_an_output_that_takes_no_more():
     script = f"{sys.executable} -m nngcd data list > /dev/full"

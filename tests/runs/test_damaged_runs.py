@@ -22,12 +22,15 @@ FEW = ("--method", "simgcd", "--set", "loss.n_hidden=16", "--set", "loss.n_proje
 
 
 @pytest.fixture
-def run(nngcd, blobs, tmp_path):
+def run(nngcd, blobs, tmp_path, made_once):
     """A finished run on features, with K estimated."""
-    np.savez(tmp_path / "mine.npz", X=blobs[0], y=blobs[1])
-    (tmp_path / "truth.csv").write_text("file_name,label\nrow-000001,0\nrow-000200,4\n")
-    assert nngcd("fit", tmp_path / "mine.npz", "--k", "5..7", "--out", tmp_path / "run", *FEW)[0] == 0
-    return tmp_path / "run"
+
+    def make(folder):
+        np.savez(folder / "mine.npz", X=blobs[0], y=blobs[1])
+        (folder / "truth.csv").write_text("file_name,label\nrow-000001,0\nrow-000200,4\n")
+        assert nngcd("fit", folder / "mine.npz", "--k", "5..7", "--out", folder / "run", *FEW)[0] == 0
+
+    return made_once(make, tmp_path) / "run"
 
 
 def commands(run):
@@ -63,6 +66,7 @@ NAMES = ("results.parquet", "summary.json", "environment.json", "k.json", "metri
          "model/surroundings.safetensors")  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.needs("matplotlib")
 def test_every_file_that_a_command_reads_is_refused_by_name_when_it_is_not_what_the_run_wrote(nngcd, run):
     assert tuple(commands(run)) == NAMES
@@ -84,6 +88,7 @@ def test_every_file_that_a_command_reads_is_refused_by_name_when_it_is_not_what_
     assert not (run.parent / "p.csv").exists()
 
 
+@pytest.mark.slow
 def test_doctor_verifies_a_run(nngcd, run):
     code, out, _ = nngcd("doctor", run)
     assert (code, "19 files, 19 fine, 0 not verified, 0 damaged" in out) == (0, True), out
@@ -107,6 +112,7 @@ def test_doctor_verifies_a_run(nngcd, run):
     assert {verdict["state"] for verdict in verdicts} == {"fine", "not verified"}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("always::nngcd.core.errors.NngcdWarning")
 def test_doctor_verifies_a_cache(nngcd, image_folder, tmp_path):
     few = ("--method", "kmeans", "--k", 3, "--quiet", "--backbone", "resnet18", "--weights", "random")

@@ -32,6 +32,7 @@ def fit(image_folder, tmp_path, monkeypatch, decoded):
     return run
 
 
+@pytest.mark.slow
 def test_each_large_image_is_decoded_once_and_the_features_stay_the_same(fit, monkeypatch):
     at_first_look, n_decoded = fit("now", views={"sizes": [1.0, 1.25]})
     monkeypatch.setattr(pipeline, "shrinking", lambda settings: nullcontext())

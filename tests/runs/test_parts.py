@@ -24,10 +24,12 @@ def small_units(monkeypatch):
 
 
 @pytest.fixture
-def run(nngcd, blobs, tmp_path):
-    np.savez(tmp_path / "blobs.npz", X=blobs[0], y=blobs[1])
-    assert nngcd("fit", tmp_path / "blobs.npz", "--k", 6, "--method", "kmeans", "-q", "--out", tmp_path / "run")[0] == 0
-    return tmp_path / "run"
+def run(nngcd, blobs, tmp_path, made_once):
+    def make(folder):
+        np.savez(folder / "blobs.npz", X=blobs[0], y=blobs[1])
+        assert nngcd("fit", folder / "blobs.npz", "--k", 6, "--method", "kmeans", "-q", "--out", folder / "run")[0] == 0
+
+    return made_once(make, tmp_path) / "run"
 
 
 def test_shares_are_every_unit_once_in_an_order_of_their_names():

@@ -110,6 +110,7 @@ def test_a_run_that_is_not_finished_cannot_label(nngcd, blobs, tmp_path):
     assert not (tmp_path / "new.csv").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("always::nngcd.core.errors.NngcdWarning")
 def test_images_in_hidden_folders_are_named_when_others_are_sorted(nngcd, image_folder, tmp_path):
     run = tmp_path / "run"

@@ -54,6 +54,7 @@ def test_a_bucket_gives_what_the_disk_gives(kind, bucket, nngcd, small_backbone,
     assert (tmp_path / "local.parquet").read_bytes() == (tmp_path / "remote.parquet").read_bytes()
 
 
+@pytest.mark.slow
 def test_parts_go_into_a_bucket_and_come_back(bucket, nngcd, small_backbone, image_folder, tmp_path, monkeypatch):
     monkeypatch.setattr("nngcd.data.sources.IMAGES_PER_READ", 7)
     embed = ["embed", image_folder, "--workers", 0, "-q", "--out", "s3://images/out/features"]

@@ -26,11 +26,14 @@ def settings(**more):
 
 
 @pytest.fixture
-def first(blob_split, tmp_path):
+def first(blob_split, tmp_path, made_once):
     """A finished run of SimGCD."""
-    run = RunFolder.create(tmp_path / "first")
-    discover(prepare(blob_split, settings()), None, run, cache=None, progress=Progress())
-    return run
+
+    def make(folder):
+        run = RunFolder.create(folder / "first")
+        discover(prepare(blob_split, settings()), None, run, cache=None, progress=Progress())
+
+    return RunFolder(made_once(make, tmp_path) / "first")
 
 
 def still(first, method="simgcd", **more):

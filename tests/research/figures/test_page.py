@@ -17,6 +17,7 @@ def test_the_figures_are_those_of_the_paper_and_the_parts_are_none():
     assert NAMES == ("activation", "attention", "cooccurrence", "curves", "gelu", "tsne")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_figure_draws_runs_side_by_side_with_their_facts(pair, name):
     draw = find_component("nngcd.research.figures", name, "draw").draw

@@ -10,10 +10,8 @@ from nngcd.core.run_folder import RunFolder
 from nngcd.review.page.learning import AlreadyLearningError, Learning
 
 PROGRAM = """
-import json, sys, time
+import json, shutil, sys, time
 from pathlib import Path
-sys.path[:0] = {paths!r}
-from finished_runs import finished_run
 args = sys.argv[2:]
 print("Loading…")
 print(json.dumps({{"said": "4 of 9 images have a label now"}}), flush=True)
@@ -28,22 +26,18 @@ print(json.dumps({{"stage": "training", "done": 1, "total": 4, "note": "loss 2.0
 if way == "waits" and "--resume" not in args:
     time.sleep(600)
 (out / "summary.json").unlink(missing_ok=True)
-made = finished_run(out.parent / "made", data=out.parent / "data")
-made.path.rename(out.parent / "other")
-for file in (out.parent / "other").rglob("*"):
-    if file.is_file():
-        (out / file.relative_to(out.parent / "other")).parent.mkdir(parents=True, exist_ok=True)
-        (out / file.relative_to(out.parent / "other")).write_bytes(file.read_bytes())
+shutil.copytree({made!r}, out, dirs_exist_ok=True)
 """
 
 
 @pytest.fixture
 def program(tmp_path):
     """Give a command that learns in one of three ways: done, fails, waits."""
+    made = finished_run(tmp_path / "made", data=tmp_path / "data").path
 
     def write(way):
         path = tmp_path / f"{way}.py"
-        path.write_text(PROGRAM.format(way=way, paths=sys.path), encoding="utf-8")
+        path.write_text(PROGRAM.format(way=way, made=str(made)), encoding="utf-8")
         return [sys.executable, str(path)]
 
     return write

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 from finished_runs import lines
 
 TYPES = {"float32": "<f4", "int32": "<i4", "uint8": "u1"}
@@ -80,6 +81,7 @@ def test_the_map_is_kept_in_the_run_and_a_damaged_one_is_made_anew(run, client, 
     assert kept.read_bytes() == b"torn"  # a page that may not edit writes nothing
 
 
+@pytest.mark.slow
 def test_the_map_of_a_large_run_is_made_before_it_is_asked_for(run, client, monkeypatch):
     monkeypatch.setattr("nngcd.review.page.app.SECONDS_BEFORE_PREPARING", 0)
     client.ask("/")
