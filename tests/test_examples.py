@@ -46,6 +46,7 @@ def test_own_images(example, shapes, tmp_path):
     assert (tmp_path / "run" / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_features_from_another_model(example):
     printed = example("features_from_another_model", n_images=400)
     predicted, truth = (printed.partition(f"{name}:")[2].split("]")[0] for name in ("predicted", "in truth"))

@@ -68,6 +68,7 @@ def test_what_was_merged_or_split_without_a_name_is_counted(run):
     assert undecided(reviewed_results(run)) == {}
 
 
+@pytest.mark.slow
 def test_the_loop_goes_on_and_what_was_rejected_stays_out(nngcd, run, tmp_path):
     assert nngcd("fit", "--from-review", run.path, "--out", tmp_path / "second", "-q")[0] == 0
     second = RunFolder.open(tmp_path / "second")
@@ -79,6 +80,7 @@ def test_the_loop_goes_on_and_what_was_rejected_stays_out(nngcd, run, tmp_path):
     assert set(pd.read_csv(tmp_path / "third" / "problems.csv")["file_name"]) == {"row-000001", "row-000005"}
 
 
+@pytest.mark.slow
 def test_a_split_known_category_keeps_its_labels_and_the_next_round_has_ids_of_its_own(nngcd, run, tmp_path):
     given = pd.read_parquet(run.results).set_index("file_name")["label_given"].dropna()
     ids = Review(run).split("0", parts=2)

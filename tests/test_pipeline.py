@@ -96,12 +96,14 @@ def test_the_run_folder_is_complete_and_describes_itself(blob_split, blobs, tmp_
     assert new_sizes == sorted(new_sizes, reverse=True)
 
 
+@pytest.mark.slow
 def test_the_written_settings_repeat_the_run(blob_split, tmp_path):
     first = run_discover(blob_split, None, blob_settings(seed=3), tmp_path / "first")
     again = run_discover(blob_split, None, resolve(read_yaml(first.config)), tmp_path / "again")
     assert first.results.read_bytes() == again.results.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_on_other_labels_cannot_be_resumed(blob_split, tmp_path):
     run = RunFolder.create(tmp_path / "run")
     discover(prepare(blob_split, blob_settings()), None, run, cache=None, progress=Progress())
@@ -284,6 +286,7 @@ def test_online_views_with_whitened_features_end_to_end(image_folder, tmp_path, 
         assert set(category_n[split.table["file_name"].str.contains(colour)]) == {colour}
 
 
+@pytest.mark.slow
 def test_a_method_that_does_not_train_needs_the_centre_view_only(image_folder, tmp_path):
     split, truth = open_dataset(str(image_folder))
     values = {"data": str(image_folder), "k": 3, "effort": "normal", "workers": 0, "image_size": 32, "method": "kmeans"}

@@ -84,6 +84,7 @@ def test_a_trial_is_made_once(small, monkeypatch):
     assert engines._remembered_trial(small) == first
 
 
+@pytest.mark.slow
 @needs_openvino
 def test_where_nothing_can_be_remembered_every_run_tries(small, monkeypatch, tmp_path):
     (tmp_path / "file").touch()
@@ -137,6 +138,7 @@ def test_an_unknown_engine_is_refused(small):
         choose_engine("onnx", small, n_images=1)
 
 
+@pytest.mark.slow
 @needs_openvino
 def test_copies_and_pickles_leave_out_what_was_compiled(small):
     small.trunk.compiled = Compiled(small.trunk.network)

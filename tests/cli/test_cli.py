@@ -344,7 +344,7 @@ def test_doctor(nngcd):
         (["fit", "--resume", "x", "--out", "y"], 2, "leave out --out"),
         (["fit", "--resume", "x", "--use-all-labels"], 2, "leave out --use-all-labels"),
         (["fit", "--resume", "x", "--unsure", "0.1"], 2, "leave out --unsure"),
-        (["fit", "digits", "--out", "."], 2, "is an existing folder"),
+        pytest.param(["fit", "digits", "--out", "."], 2, "is an existing folder", marks=pytest.mark.slow),
         (["fit", "digits", "--set", "precision=foo"], 2, "precision = 'foo'"),
         (["fit", "digits", "--set", "loss.entropy_weight=.nan"], 2, "loss.entropy_weight = nan: must be"),
         (["fit", "digits", "--set", "loss.sparse_on=xx"], 2, "loss.sparse_on = 'xx': give a list"),

@@ -95,9 +95,17 @@ def trained(names):
     return [name for name in names if find_component("nngcd.methods", name, "Method").Method.trains]
 
 
-def each(names):
+def each(names, *, is_fast=lambda name: True):
     """Return the names as parameters; what trains a network takes too long for the fast path."""
-    return [pytest.param(name, marks=pytest.mark.slow) if cuts_network(name) else name for name in names]
+    return [
+        name if is_fast(name) and not cuts_network(name) else pytest.param(name, marks=pytest.mark.slow)
+        for name in names
+    ]
+
+
+def each_fitted():
+    """Return all names as parameters of a test that fits; few of them in the fast path."""
+    return each(METHODS, is_fast=lambda name: name in ("kmeans", "gcd", "simgcd", "nngcd"))
 
 
 @pytest.mark.parametrize("name", each(METHODS))
@@ -125,7 +133,7 @@ def test_the_loss_is_finite_whatever_is_labelled(name, labelled):
         assert torch.isfinite(features.grad).all()
 
 
-@pytest.mark.parametrize("name", each(METHODS))
+@pytest.mark.parametrize("name", each_fitted())
 def test_blobs_are_sorted_and_known_classes_keep_their_number(unbroken, blobs):
     (fitted, _), classes = unbroken, blobs[2]
     cluster = fitted.scores_nk.argmax(-1).numpy()
@@ -183,7 +191,7 @@ def test_making_a_method_leaves_the_global_random_state_alone(name):
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("name", each(METHODS))
+@pytest.mark.parametrize("name", each_fitted())
 def test_a_saved_model_gives_the_same_scores(name, unbroken, tmp_path):
     fitted, _ = unbroken
     fitted.model.save(tmp_path / "model", fitted.categories)

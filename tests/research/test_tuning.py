@@ -82,6 +82,7 @@ def test_the_miniature_has_half_the_batch_and_twice_the_epochs(tmp_path):
     assert settings.loss.entropy_weight == 4.0
 
 
+@pytest.mark.slow
 def test_in_everything_else_the_miniature_of_each_candidate_is_as_the_real_task(tmp_path):
     variants = tuning_variants(["simgcd", "nngcd"], read_candidates(None), None)
     values = {"data": "cub", "preset": "official", "effort": "quick", "k": 200}

@@ -49,6 +49,7 @@ def test_a_run_on_a_sample_sorts_everything(nngcd, features, tmp_path):
     assert pd.read_parquet(tmp_path / "again.parquet")["category"].tolist() == table["category"].tolist()
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_sorting(nngcd, features, tmp_path, monkeypatch):
     data, *_ = features
     run, write, n_left = tmp_path / "run", parts._write_part, [1]

@@ -212,7 +212,13 @@ def test_r02_an_existing_folder_is_never_written_into(nngcd, arrays, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["model/model.safetensors", "model/config.json", "model/confidence.json", "model/surroundings.safetensors"]
+    "name",
+    [
+        "model/model.safetensors",
+        pytest.param("model/config.json", marks=pytest.mark.slow),
+        pytest.param("model/confidence.json", marks=pytest.mark.slow),
+        pytest.param("model/surroundings.safetensors", marks=pytest.mark.slow),
+    ],
 )
 def test_r03_a_broken_run_folder_is_named(nngcd, arrays, tmp_path, name):
     assert nngcd("fit", arrays, "--k", 6, "--out", tmp_path / "run", *KMEANS)[0] == 0
@@ -358,6 +364,7 @@ def test_an_output_that_is_closed_ends_a_run_as_ctrl_c_does(arrays, tmp_path):
     assert f"To continue: nngcd fit --resume {tmp_path}/run" in said(err)
 
 
+@pytest.mark.slow
 def test_litter_of_a_killed_run_is_gone_after_it_was_resumed(nngcd, broken_run):
     run, _ = broken_run
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:

@@ -46,6 +46,7 @@ def test_a_network_that_is_not_there_is_refused_at_the_first_look(fit):
         fit("none", backbone="resnet0")
 
 
+@pytest.mark.slow
 def test_an_estimate_decodes_each_large_image_once(nngcd, image_folder, tmp_path, monkeypatch, decoded):
     monkeypatch.setenv("NNGCD_HOME", str(tmp_path / "home"))
     flags = ["--image-size", "32", "--workers", "0", "--out", tmp_path / "k", "--json"]

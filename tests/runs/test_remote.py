@@ -42,7 +42,9 @@ def keys(client, prefix):
     return [one["Key"] for one in client.list_objects_v2(Bucket="images", Prefix=prefix).get("Contents", [])]
 
 
-@pytest.mark.parametrize("kind", list(packed.WRITERS))
+@pytest.mark.parametrize(
+    "kind", ["tars", *(pytest.param(kind, marks=pytest.mark.slow) for kind in packed.WRITERS if kind != "tars")]
+)
 def test_a_bucket_gives_what_the_disk_gives(kind, bucket, nngcd, small_backbone, tmp_path):
     packed.WRITERS[kind](tmp_path / kind, packed.pictures(20, broken=3), 2)
     upload(bucket, tmp_path / kind, kind)

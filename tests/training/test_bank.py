@@ -321,6 +321,7 @@ def test_views_that_are_kept_already_are_found_by_the_same_keys(backbone):
     assert keys("distorted") == [b"f101a89af3ca665fbf39287f473253de", b"53aa9e1f1673508dba78d39ced1d9102"]
 
 
+@pytest.mark.slow
 def test_other_images_views_or_weights_are_not_mixed_up(backbone, pictures, tmp_path, rng):
     make(backbone, pictures, tmp_path)
     others = from_arrays(rng.integers(0, 255, size=(N_IMAGES, 40, 40, 3)).astype(np.uint8))

@@ -87,7 +87,9 @@ def test_a_batch_that_is_tried_again_moves_the_mean_energy_once():
     assert guide.labelled_energy.item() == pytest.approx(0.95 * 0.8 + 0.05 * 0.4)
 
 
-@pytest.mark.parametrize("name", GUIDED)
+@pytest.mark.parametrize(
+    "name", ["simgcd", *(pytest.param(name, marks=pytest.mark.slow) for name in GUIDED if name != "simgcd")]
+)
 def test_methods_still_sort_blobs(name, blobs):
     features, labels, classes = blobs
     fitted = fit(from_arrays(features, labels), values(name))

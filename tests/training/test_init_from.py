@@ -51,6 +51,7 @@ def test_a_run_begins_with_the_tail_and_heads_of_the_other(first, blob_split):
     assert not torch.allclose(fresh.features_nd, started.features_nd)
 
 
+@pytest.mark.slow
 def test_another_method_takes_what_it_has_too(first, blob_split):
     loaded = prepare(blob_split, still(first)).start.model
     with pytest.warns(NngcdWarning, match=r"first \(simgcd\) has no head in common with this method"):

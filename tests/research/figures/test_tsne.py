@@ -37,6 +37,7 @@ def test_true_classes_of_two_runs_have_one_legend(pair):
     assert "new-001" not in page.caption[0]
 
 
+@pytest.mark.slow
 def test_found_categories_of_two_runs_have_a_legend_and_a_count_each(subject):
     ours = Grouping(np.arange(24) % 3, ("ant", "bee", "new-001"), 2, are_true=False)
     large = Grouping(np.repeat([0, 1, 2], 300), ("ant", "new-001", "new-002"), 1, are_true=False)
