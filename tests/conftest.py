@@ -42,7 +42,7 @@ def pytest_runtest_setup(item):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """What collecting imports is no garbage: neither collecting nor the `gc.collect` of every run looks through it."""
+    """Keep garbage collection, which every run asks for, away from all that collecting the tests imports."""
     gc.disable()
     try:
         return (yield)
