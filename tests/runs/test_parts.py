@@ -143,6 +143,15 @@ def test_parts_of_other_work_are_refused(nngcd, small_units, run, blobs, tmp_pat
     assert "has no _plan.json" in nngcd("merge", tmp_path / "mine")[2].replace("\n", "")
 
 
+def test_a_part_in_the_place_of_another_is_found(nngcd, small_units, run, tmp_path):
+    folder = tmp_path / "parts"
+    assert nngcd("predict", run, tmp_path / "blobs.npz", "--out", folder, "-q")[0] == 0
+    shutil.copyfile(folder / "part-00000.parquet", folder / "part-00001.parquet")
+    code, _, err = nngcd("merge", folder, "-q")
+    assert code == 3
+    assert "part-00001.parquet holds the rows of part-00000.parquet. Delete it" in " ".join(err.split())
+
+
 def test_a_damaged_part_is_found(nngcd, small_units, run, tmp_path):
     folder = tmp_path / "parts"
     assert nngcd("predict", run, tmp_path / "blobs.npz", "-q", "--out", folder)[0] == 0

@@ -19,7 +19,7 @@ from nngcd.core.files import table_writer
 from nngcd.core.places import Place
 from nngcd.core.progress import Progress
 from nngcd.data.split import Problem
-from nngcd.runs.parts import FACTS, PLAN, Plan, parquet_writer, part_file
+from nngcd.runs.parts import FACTS, PLAN, Plan, digest_of_units, parquet_writer, part_file
 
 MANIFEST = "_manifest.json"
 MOST_PROBLEMS = 1000
@@ -61,6 +61,7 @@ def merge(out: Place, *, progress: Progress | None = None) -> Merged:
         parts.append({"file": part_file(place, is_npy=is_npy), "unit": facts["unit"], "rows": n})
         progress.advance()
     progress.finish()
+    _check_places(out, plan, [str(part["unit"]) for part in parts])
     merged = Merged(plan, n_rows, merged.counts, merged.problems, [part["file"] for part in parts])
     manifest = {
         "command": plan.command, "plan": plan.digest, "facts": plan.facts, "engine": plan.engine, "rows": n_rows,
@@ -143,6 +144,17 @@ def _check_all_there(out: Place, plan: Plan, *, is_npy: bool) -> None:
         there = set(out.names("part-*"))
         if lost := [place for place in range(plan.n_units) if part_file(place) not in there]:
             raise _damaged(out.below(part_file(lost[0])), "the table of its rows is gone", plan.command)
+
+
+def _check_places(out: Place, plan: Plan, units: list[str]) -> None:
+    """Raise `DataError` where a part was copied or renamed to the place of another."""
+    if digest_of_units(units) == plan.units_digest:
+        return
+    wrong = next((place for place, unit in enumerate(units) if unit in units[:place]), None)
+    named = "a part has the name of another"
+    if wrong is not None:
+        named = f"{part_file(wrong)} holds the rows of {part_file(units.index(units[wrong]))}"
+    raise DataError(f"R06: '{out.text}': {named}. {_again(plan.command)}")
 
 
 def _facts_of(place: Place, plan: Plan) -> tuple[dict[str, Any], int]:

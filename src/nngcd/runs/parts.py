@@ -56,6 +56,11 @@ class Work:
     """Whether features go into a `.npy` file next to each part."""
 
 
+def digest_of_units(names: Sequence[str]) -> str:
+    """Return what tells the units of one source, in their order, from those of another."""
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Agreement of all processes that work on one folder."""
@@ -70,7 +75,7 @@ class Plan:
     @classmethod
     def of(cls, work: Work, source: Source, engine: str) -> Plan:
         """Return the plan of some work on a source."""
-        digest = hashlib.sha256("\n".join(unit.name for unit in source.units).encode()).hexdigest()
+        digest = digest_of_units([unit.name for unit in source.units])
         return cls(work.command, json.loads(json.dumps(dict(work.facts))), len(source.units), digest, engine)
 
     @property

@@ -113,7 +113,9 @@ class ReviewPage:
         """Return a picture of an image, by the image's id."""
         image, size = request.path_params["image"], request.query_params.get("s", "128")
         row = self.desk.index.row_of.get(image)
-        if row is None or size not in SIZES:
+        if row is None:
+            raise HTTPException(404, "This run has no such image.")
+        if size not in SIZES:
             raise HTTPException(404, f"Unknown picture size. Choose from {', '.join(SIZES)}.")
         # The id is a hash of the content, so a picture never changes.
         etag = f'"{hashlib.sha256(f"{image}/{size}".encode()).hexdigest()[:20]}"'

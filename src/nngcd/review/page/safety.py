@@ -110,7 +110,9 @@ class Guard:
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             return _refused(415, "Only JSON is accepted.")
         length = headers.get("content-length", "")
-        if not length.isdecimal() or int(length) > MOST_BYTES:
+        if not length.isdecimal():
+            return _refused(411, "The request does not say how long it is (Content-Length).")
+        if int(length) > MOST_BYTES:
             return _refused(413, "The request is over 1 MB. Select fewer images.")
         return None
 
