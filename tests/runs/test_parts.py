@@ -149,7 +149,7 @@ def test_a_part_in_the_place_of_another_is_found(nngcd, small_units, run, tmp_pa
     shutil.copyfile(folder / "part-00000.parquet", folder / "part-00001.parquet")
     code, _, err = nngcd("merge", folder, "-q")
     assert code == 3
-    assert "part-00001.parquet holds the rows of part-00000.parquet. Delete it" in " ".join(err.split())
+    assert "part-00000.parquet and part-00001.parquet hold the same rows. Delete both" in " ".join(err.split())
 
 
 def test_a_damaged_part_is_found(nngcd, small_units, run, tmp_path):

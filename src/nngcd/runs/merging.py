@@ -150,11 +150,13 @@ def _check_places(out: Place, plan: Plan, units: list[str]) -> None:
     """Raise `DataError` where a part was copied or renamed to the place of another."""
     if digest_of_units(units) == plan.units_digest:
         return
-    wrong = next((place for place, unit in enumerate(units) if unit in units[:place]), None)
-    named = "a part has the name of another"
-    if wrong is not None:
-        named = f"{part_file(wrong)} holds the rows of {part_file(units.index(units[wrong]))}"
-    raise DataError(f"R06: '{out.text}': {named}. {_again(plan.command)}")
+    again = f"run the same `nngcd {plan.command}` again: it writes what is missing."
+    twice = next((place for place, unit in enumerate(units) if unit in units[:place]), None)
+    if twice is None:
+        raise DataError(f"R06: '{out.text}': parts have each other's names. Delete all parts and {again}")
+    # Which of the two is the copy cannot be told from here.
+    first, second = part_file(units.index(units[twice])), part_file(twice)
+    raise DataError(f"R06: '{out.text}': {first} and {second} hold the same rows. Delete both and {again}")
 
 
 def _facts_of(place: Place, plan: Plan) -> tuple[dict[str, Any], int]:
